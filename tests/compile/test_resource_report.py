@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, PtxasError, compile_source, compile_text, resources
+from wmmadiag.compile import CompileOptions, PtxasError, compile_source, compile_text, resource_report, resources
 from wmmadiag.compile.resource_report import parse_report, ptxas_error
 from wmmadiag.errors import CompileError, ConfigurationError
 
@@ -112,8 +112,12 @@ def test_unknown_ptxas_message_is_kept() -> None:
     assert "Something new" in str(error)
 
 
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not on PATH")
-def test_ptx_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["nvJitLink", "ptxas"])
+def test_ptx_file(tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if by == "ptxas":
+        monkeypatch.setattr(resource_report, "assembler_log", lambda *_: None)
+        if shutil.which("ptxas") is None:
+            pytest.skip("ptxas is not on PATH")
     path = tmp_path / "k.ptx"
     path.write_text(
         ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
@@ -134,5 +138,6 @@ def test_ptx_file_without_ptxas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setattr(resource_report, "assembler_log", lambda *_: None)
     with pytest.raises(ConfigurationError, match="ptxas"):
         resources(path)

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from wmmadiag.compile import cache, ptx_scan
 from wmmadiag.compile.build import build
 from wmmadiag.compile.driver import compile_text, shown_names, source_key, source_tree, uses_nvcc
 from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.linker_library import assembler_log
 from wmmadiag.compile.model import Compilation, PtxasError, Resources, source_name
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
@@ -183,35 +184,35 @@ def _user_place(place: Place | None) -> Place | None:
 
 
 def _ptxas_program() -> str:
+    """Its path, or ""."""
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         root = os.environ.get(variable)
         if root and (Path(root) / "bin" / "ptxas").exists():
             return str(Path(root) / "bin" / "ptxas")
-    found = shutil.which("ptxas")
-    if found is None:
-        raise ConfigurationError(
-            "the resources of a PTX file need `ptxas`, which was not found",
-            hint="pip install nvidia-cuda-nvcc (and put its bin folder on PATH), or give the .cu source",
-        )
-    return found
+    return shutil.which("ptxas") or ""
 
 
 def _from_ptx(text: str, name: str, options: CompileOptions) -> tuple[Resources, ...]:
     target = re.search(r"^\s*\.target\s+(sm_\d+[af]?)", text, re.MULTILINE)
     arch = target[1] if target else options.arch
+    assembled = assembler_log(text, arch, name)
+    if assembled is None and (program := _ptxas_program()):
+        assembled = _by_ptxas(program, text, arch, name)
+    if assembled is None:
+        raise ConfigurationError(
+            "the resources of a PTX file need `ptxas` or nvJitLink, of which neither was found",
+            hint="pip install nvidia-nvjitlink, or put nvcc's bin folder on PATH, or give the .cu source",
+        )
+    done, log = assembled
+    if not done:
+        raise ptxas_error(log, text, name)
+    return parse_report(log)
+
+
+def _by_ptxas(program: str, text: str, arch: str, name: str) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_bytes(text.encode("utf-8", "surrogateescape"))
-        command: Sequence[str] = [
-            _ptxas_program(),
-            "-v",
-            f"-arch={arch}",
-            str(source),
-            "-o",
-            str(Path(folder) / "kernel.cubin"),
-        ]
+        command = [program, "-v", f"-arch={arch}", str(source), "-o", str(Path(folder) / "kernel.cubin")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        log = (done.stdout + done.stderr).replace(str(source), name)
-    if done.returncode != 0:
-        raise ptxas_error(log, text, name)
-    return parse_report(log)
+        return done.returncode == 0, (done.stdout + done.stderr).replace(str(source), name)

@@ -58,7 +58,7 @@ def nvrtc_library() -> NvrtcLibrary:
     """
     from wmmadiag.compile.nvrtc_library import NvrtcLibrary
 
-    own = _in_wheels("lib/libnvrtc.so.*[0-9]")
+    own = in_wheels("lib/libnvrtc.so.*[0-9]")
     if own is not None:
         with contextlib.suppress(OSError):
             return NvrtcLibrary(str(own))
@@ -81,7 +81,7 @@ def has_nvrtc() -> bool:
     return True
 
 
-def _in_wheels(pattern: str) -> Path | None:
+def in_wheels(pattern: str) -> Path | None:
     """The one file of NVIDIA's wheels, in the folder of packages where cuda.pathfinder looks first, that is called so.
 
     Importing cuda.pathfinder costs more than a small kernel's compilation; None where it has to choose.
@@ -94,7 +94,7 @@ def _in_wheels(pattern: str) -> Path | None:
 
 def _header_folder(component: str, header: str) -> Path | None:
     for prefix in ("include", "include/cccl"):
-        own = _in_wheels(f"{prefix}/{header}")
+        own = in_wheels(f"{prefix}/{header}")
         if own is not None:
             return own.parents[header.count("/")]
     from cuda import pathfinder
