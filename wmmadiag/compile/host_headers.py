@@ -27,6 +27,9 @@ _CUDA_HOST_NAMES = """
 cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cufft.h curand.h nccl.h nvml.h
 cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h
 helper_cuda.h helper_functions.h helper_string.h helper_timer.h helper_image.h cuda_gl_interop.h cudnn_frontend.h
+cufftXt.h cufftw.h cub/util_allocator.cuh cub/iterator/counting_input_iterator.cuh
+cub/iterator/constant_input_iterator.cuh cub/iterator/transform_input_iterator.cuh
+cub/iterator/discard_output_iterator.cuh
 """
 _CUDA_HOST = frozenset(_CUDA_HOST_NAMES.split())
 # What those headers include besides, and sources rely on: cublas_api.h (CUDA 13), which the others read.

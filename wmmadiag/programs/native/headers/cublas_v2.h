@@ -204,6 +204,15 @@ cublasStatus_t trsm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, 
                     Matrix a, Matrix b);
 cublasStatus_t trmm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n, Scalar alpha,
                     Matrix a, Matrix b, Matrix c);
+cublasStatus_t trsm_batched(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n,
+                            Scalar alpha, Matrix a, Matrix b, int batch);
+// Batches of factorisations; matrices, right sides and the scales of reflections lie where arrays of the device say.
+cublasStatus_t getrf(Caller, cublasHandle_t, int n, Matrix a, int* pivots, int* info, int batch);
+cublasStatus_t getrs(Caller, cublasHandle_t, cublasOperation_t, int n, int columns_of_b, Matrix a, const int* pivots, Matrix b, int* info, int batch);
+// `factors`: a is what getrf has left, else the matrix itself.
+cublasStatus_t getri(Caller, cublasHandle_t, int n, Matrix a, const int* pivots, Matrix c, int* info, int batch, bool factors);
+cublasStatus_t geqrf(Caller, cublasHandle_t, int m, int n, Matrix a, const void* taus, int* info, int batch);
+cublasStatus_t gels(Caller, cublasHandle_t, cublasOperation_t, int m, int n, int columns_of_c, Matrix a, Matrix c, int* info, int* infos, int batch);
 cublasStatus_t dgmm(Caller, cublasHandle_t, cublasSideMode_t, int m, int n, Matrix a, Vector x, Matrix c);
 cublasStatus_t axpy(Caller, cublasHandle_t, int n, Scalar alpha, Vector x, Vector y);
 cublasStatus_t scal(Caller, cublasHandle_t, int n, Scalar alpha, Vector x);
@@ -518,6 +527,42 @@ inline cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t h, const cublasO
 WMMADIAG_BLAS_GROUPED(S, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
 WMMADIAG_BLAS_GROUPED(D, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
 #undef WMMADIAG_BLAS_GROUPED
+#define WMMADIAG_BLAS_FACTORS(L, T, R)                                                                                                              \
+    inline cublasStatus_t cublas##L##getrfBatched(cublasHandle_t h, int n, T* const a[], int lda, int* pivots, int* info, int batch,                 \
+                                                  WMMADIAG_CALLER) {                                                                                \
+        return wmmadiag::blas::getrf(caller(__func__), h, n, {a, R, lda, 0, true}, pivots, info, batch);                                            \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##getrsBatched(cublasHandle_t h, cublasOperation_t op, int n, int columns, const T* const a[], int lda,           \
+                                                  const int* pivots, T* const b[], int ldb, int* info, int batch, WMMADIAG_CALLER) {                \
+        return wmmadiag::blas::getrs(caller(__func__), h, op, n, columns, {a, R, lda, 0, true}, pivots, {b, R, ldb, 0, true}, info, batch);         \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##getriBatched(cublasHandle_t h, int n, const T* const a[], int lda, const int* pivots, T* const c[], int ldc,    \
+                                                  int* info, int batch, WMMADIAG_CALLER) {                                                          \
+        return wmmadiag::blas::getri(caller(__func__), h, n, {a, R, lda, 0, true}, pivots, {c, R, ldc, 0, true}, info, batch, true);                \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##matinvBatched(cublasHandle_t h, int n, const T* const a[], int lda, T* const c[], int ldc, int* info,           \
+                                                   int batch, WMMADIAG_CALLER) {                                                                    \
+        return wmmadiag::blas::getri(caller(__func__), h, n, {a, R, lda, 0, true}, nullptr, {c, R, ldc, 0, true}, info, batch, false);              \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##geqrfBatched(cublasHandle_t h, int m, int n, T* const a[], int lda, T* const tau[], int* info, int batch,       \
+                                                  WMMADIAG_CALLER) {                                                                                \
+        return wmmadiag::blas::geqrf(caller(__func__), h, m, n, {a, R, lda, 0, true}, tau, info, batch);                                            \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##gelsBatched(cublasHandle_t h, cublasOperation_t op, int m, int n, int columns, T* const a[], int lda,           \
+                                                 T* const c[], int ldc, int* info, int* infos, int batch, WMMADIAG_CALLER) {                        \
+        return wmmadiag::blas::gels(caller(__func__), h, op, m, n, columns, {a, R, lda, 0, true}, {c, R, ldc, 0, true}, info, infos, batch);        \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##trsmBatched(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op,               \
+                                                 cublasDiagType_t diag, int m, int n, const T* alpha, const T* const a[], int lda, T* const b[],     \
+                                                 int ldb, int batch, WMMADIAG_CALLER) {                                                             \
+        return wmmadiag::blas::trsm_batched(caller(__func__), h, side, fill, op, diag, m, n, {alpha, R}, {a, R, lda, 0, true},                      \
+                                            {b, R, ldb, 0, true}, batch);                                                                           \
+    }
+WMMADIAG_BLAS_FACTORS(S, float, CUDA_R_32F)
+WMMADIAG_BLAS_FACTORS(D, double, CUDA_R_64F)
+WMMADIAG_BLAS_FACTORS(C, cuComplex, CUDA_C_32F)
+WMMADIAG_BLAS_FACTORS(Z, cuDoubleComplex, CUDA_C_64F)
+#undef WMMADIAG_BLAS_FACTORS
 // Three real products in place of four: another way to the same numbers.
 inline cublasStatus_t cublasCgemm3m(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const cuComplex* alpha,
                                     const cuComplex* a, int lda, const cuComplex* b, int ldb, const cuComplex* beta, cuComplex* c, int ldc,

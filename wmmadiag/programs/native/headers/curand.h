@@ -1,5 +1,5 @@
 // cuRAND's host generators on the emulator's device memory: names and enum values are those of the cuRAND API reference.
-// Every pseudo-random generator draws from Philox4x32-10; the numbers are ours, not those of cuRAND's sequences.
+// Every pseudo-random generator draws from Philox4x32-10, every quasi-random one from a Sobol' sequence; the numbers are ours.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -46,6 +46,15 @@ enum curandOrdering {
     CURAND_ORDERING_PSEUDO_DYNAMIC = 104,
     CURAND_ORDERING_QUASI_DEFAULT = 201
 };
+enum curandDirectionVectorSet {
+    CURAND_DIRECTION_VECTORS_32_JOEKUO6 = 101,
+    CURAND_SCRAMBLED_DIRECTION_VECTORS_32_JOEKUO6 = 102,
+    CURAND_DIRECTION_VECTORS_64_JOEKUO6 = 103,
+    CURAND_SCRAMBLED_DIRECTION_VECTORS_64_JOEKUO6 = 104
+};
+using curandDirectionVectorSet_t = curandDirectionVectorSet;
+typedef unsigned int curandDirectionVectors32_t[32];
+typedef unsigned long long curandDirectionVectors64_t[64];
 using curandStatus_t = curandStatus;
 using curandRngType_t = curandRngType;
 using curandOrdering_t = curandOrdering;
@@ -58,6 +67,12 @@ curandStatus_t curandDestroyGenerator(curandGenerator_t generator);
 curandStatus_t curandGetVersion(int* version);
 curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream);
 curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator, unsigned long long seed);
+curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t generator, unsigned int dimensions);
+curandStatus_t curandGetDirectionVectors32(curandDirectionVectors32_t* vectors[], curandDirectionVectorSet_t set);
+curandStatus_t curandGetDirectionVectors64(curandDirectionVectors64_t* vectors[], curandDirectionVectorSet_t set);
+curandStatus_t curandGetScrambleConstants32(unsigned int** constants);
+curandStatus_t curandGetScrambleConstants64(unsigned long long** constants);
+curandStatus_t curandGetProperty(libraryPropertyType type, int* value);
 curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigned long long offset);
 curandStatus_t curandSetGeneratorOrdering(curandGenerator_t generator, curandOrdering_t order);
 curandStatus_t curandGenerateSeeds(curandGenerator_t generator);
