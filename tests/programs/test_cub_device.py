@@ -116,9 +116,108 @@ UNKNOWN = r"""
 #include <cub/cub.cuh>
 int main() {
     size_t bytes = 0;
-    return cub::DeviceSpmv::CsrMV(nullptr, bytes, (float*)nullptr, (int*)nullptr, (int*)nullptr, (float*)nullptr,
-                                  (float*)nullptr, 1, 1, 1);
+    return cub::DeviceTopK::MaxKeys(nullptr, bytes, (float*)nullptr, (float*)nullptr, 1, 1);
 }
+"""
+
+
+SEGMENTS = r"""
+#include <cub/cub.cuh>
+#include <cub/util_allocator.cuh>
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <vector>
+cub::CachingDeviceAllocator allocator(true);
+struct Twice { __host__ __device__ double operator()(int x) const { return 2.0 * x; } };
+template <class T> struct Array {
+    T* d;
+    explicit Array(std::vector<T> h) {
+        CubDebugExit(allocator.DeviceAllocate((void**)&d, h.size() * sizeof(T)));
+        put(h);
+    }
+    ~Array() { allocator.DeviceFree(d); }
+    void put(const std::vector<T>& h) { cudaMemcpy(d, h.data(), h.size() * sizeof(T), cudaMemcpyHostToDevice); }
+    std::vector<T> get(int n) {
+        std::vector<T> h(n);
+        cudaMemcpy(h.data(), d, n * sizeof(T), cudaMemcpyDeviceToHost);
+        return h;
+    }
+};
+template <class Call> void run(Call call) {
+    size_t bytes = 0;
+    CubDebugExit(call(nullptr, bytes));
+    Array<char> temporary(std::vector<char>(bytes, 0));
+    CubDebugExit(call(temporary.d, bytes));
+}
+template <class T> void show(const char* name, const std::vector<T>& all) {
+    printf("%s", name);
+    for (auto one : all) printf(" %g", double(one));
+    puts("");
+}
+int main() {
+    const int n = 8;
+    std::vector<int> h{5, -2, 7, 7, 1, 1, 1, 9};
+    Array<int> in(h), out(h), values(std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}), other(h), number(std::vector<int>{0});
+    Array<int> begin(std::vector<int>{0, 3, 3, 8});
+    using V = void*; using S = size_t&;
+    using Radix = cub::DeviceSegmentedRadixSort;
+    run([&](V t, S b) { return Radix::SortKeys(t, b, in.d, out.d, n, 3, begin.d, begin.d + 1); });
+    show("radix", out.get(n));
+    run([&](V t, S b) {
+        return cub::DeviceSegmentedSort::StableSortPairsDescending(t, b, in.d, out.d, values.d, other.d, n, 3, begin.d,
+                                                                   begin.d + 1);
+    });
+    show("pairs", other.get(n));
+    Array<cub::KeyValuePair<int, int>> most(std::vector<cub::KeyValuePair<int, int>>(3, {-1, -1}));
+    run([&](V t, S b) { return cub::DeviceSegmentedReduce::ArgMax(t, b, in.d, most.d, 3, begin.d, begin.d + 1); });
+    for (auto one : most.get(3)) printf("(%d %d)", one.key, one.value);
+    puts("");
+    run([&](V t, S b) { return cub::DeviceSelect::UniqueByKey(t, b, in.d, values.d, out.d, other.d, number.d, n); });
+    show("unique", other.get(number.get(1)[0]));
+    run([&](V t, S b) { return cub::DeviceAdjacentDifference::SubtractLeftCopy(t, b, in.d, out.d, n); });
+    show("left", out.get(n));
+    run([&](V t, S b) { return cub::DeviceAdjacentDifference::SubtractRightCopy(t, b, in.d, out.d, n, cub::Sum()); });
+    show("right", out.get(n));
+    run([&](V t, S b) { return cub::DeviceScan::ExclusiveScanByKey(t, b, in.d, values.d, out.d, cub::Max(), -1, n); });
+    show("by key", out.get(n));
+    run([&](V t, S b) { return cub::DeviceRunLengthEncode::NonTrivialRuns(t, b, in.d, out.d, other.d, number.d, n); });
+    show("offsets", out.get(2)), show("lengths", other.get(2));
+    cub::CountingInputIterator<int> count(3);
+    cub::TransformInputIterator<double, Twice, int*> doubled(in.d, Twice());
+    Array<double> sum(std::vector<double>{0});
+    run([&](V t, S b) { return cub::DeviceReduce::Sum(t, b, doubled, sum.d, n); });
+    show("doubled", sum.get(1));
+    run([&](V t, S b) { return cub::DeviceReduce::Sum(t, b, count, number.d, 4); });
+    show("counted", number.get(1));
+    run([&](V t, S b) {
+        return cub::DeviceReduce::ReduceByKey(t, b, in.d, out.d, cub::ConstantInputIterator<int>(2), other.d, number.d,
+                                              cub::Sum(), n);
+    });
+    show("twos", other.get(number.get(1)[0]));
+    cub::DeviceFor::Bulk(n, [d = out.d] __host__ __device__(int i) { d[i] = i * i; });
+    run([&](V t, S b) { return cub::DeviceMerge::MergeKeys(t, b, out.d, 4, values.d, 4, other.d); });
+    show("merged", other.get(n));
+    Array<float> a(std::vector<float>{2, 3, 4}), x(std::vector<float>{1, 10}), y(std::vector<float>(2));
+    Array<int> rows(std::vector<int>{0, 2, 3}), columns(std::vector<int>{0, 1, 1});
+    run([&](V t, S b) { return cub::DeviceSpmv::CsrMV(t, b, a.d, rows.d, columns.d, x.d, y.d, 2, 2, 3); });
+    show("sparse", y.get(2));
+}
+"""
+SEGMENTS_SAID = """radix -2 5 7 1 1 1 7 9
+pairs 2 0 1 7 3 4 5 6
+(2 7)(-1 -1)(4 9)
+unique 0 1 2 4 7
+left 5 -7 9 0 -6 0 0 8
+right 3 5 14 8 2 2 10 9
+by key -1 -1 -1 2 -1 4 5 -1
+offsets 2 4
+lengths 2 3
+doubled 58
+counted 18
+twos 2 2 4 6 2
+merged 0 0 1 1 2 3 4 9
+sparse 32 40
 """
 
 
@@ -139,11 +238,16 @@ def test_algorithms_for_the_whole_device(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_segments_keys_and_iterators(tmp_path: Path) -> None:
+    done = run(tmp_path, SEGMENTS)
+    assert (done.stdout, done.returncode) == (SEGMENTS_SAID, 0), done.stderr
+
+
 def test_an_algorithm_that_is_not_offered_is_refused_by_name_and_line(tmp_path: Path) -> None:
     done = run(tmp_path, UNKNOWN)
     assert done.returncode == 2
     assert "program.cu:5" in done.stderr
-    assert "cub::DeviceSpmv" in done.stderr
+    assert "cub::DeviceTopK" in done.stderr
 
 
 OF_VECTORS = r"""

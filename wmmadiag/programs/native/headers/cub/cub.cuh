@@ -24,7 +24,13 @@ WMMADIAG_COLLECTIVE(WarpLoad)
 WMMADIAG_COLLECTIVE(WarpReduce)
 WMMADIAG_COLLECTIVE(WarpScan)
 WMMADIAG_COLLECTIVE(WarpStore)
+WMMADIAG_COLLECTIVE(BlockMergeSort)
+WMMADIAG_COLLECTIVE(WarpMergeSort)
 #undef WMMADIAG_COLLECTIVE
+template <typename, int, int, typename = void, auto...>
+struct BlockRadixSort {
+  struct TempStorage;
+};
 
 enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
 enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };

@@ -1,6 +1,8 @@
 // CUB's algorithms for the whole device, one element after another on the host, in the order of their stream, on memory that kernels
 // reach, too. Their temporary storage is a byte that nothing uses. What is not here the compiler refuses by its name and line.
 #pragma once
+#include "wmmadiag_iterators.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -53,6 +55,18 @@ struct Plus {
     template <class T, class U>
     auto operator()(const T& a, const U& b) const {
         return a + b;
+    }
+};
+struct Minus {
+    template <class T, class U>
+    auto operator()(const T& a, const U& b) const {
+        return a - b;
+    }
+};
+struct Before {
+    template <class T, class U>
+    bool operator()(const T& a, const U& b) const {
+        return a < b;
     }
 };
 struct Least {
@@ -165,18 +179,25 @@ void parted(In in, Out out, Number number, size_t n, Chosen chosen, bool keep) {
     std::copy(left.rbegin(), left.rend(), at);
 }
 
+// Of each element and the one before it, or behind it; the one that has none stays as it is.
+template <class In, class Out, class Op>
+void differences(In in, Out out, size_t n, Op op, bool left) {
+    using T = std::decay_t<decltype(op(in[0], in[0]))>;
+    std::vector<T> made;
+    for (size_t i = 0; i < n; ++i) {
+        if (left ? i == 0 : i + 1 == n) made.push_back(static_cast<T>(in[i]));
+        else made.push_back(op(in[i], in[left ? i - 1 : i + 1]));
+    }
+    std::copy(made.begin(), made.end(), out);
+}
+
 }  // namespace wmmadiag_detail
 
 using Sum = wmmadiag_detail::Plus;
 using Min = wmmadiag_detail::Least;
 using Max = wmmadiag_detail::Greatest;
 using Equality = wmmadiag_detail::Same;
-
-template <class Key, class T>
-struct KeyValuePair {
-    Key key;
-    T value;
-};
+using Difference = wmmadiag_detail::Minus;
 
 template <class T>
 struct DoubleBuffer {
@@ -299,6 +320,18 @@ struct DeviceScan {
     static cudaError_t ExclusiveSumByKey(void* t, size_t& b, Keys keys, In in, Out out, N n, cudaStream_t s = nullptr) {
         return by_key(t, b, keys, in, out, true, false, n, s);
     }
+    template <class Keys, class In, class Out, class Op, class T, class N>
+    static cudaError_t ExclusiveScanByKey(void* t, size_t& b, Keys keys, In in, Out out, Op op, T init, N n, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] {
+            wmmadiag_detail::scanned([&](size_t i) { return keys[i] == keys[i - 1]; }, in, out, op, init, true, false, size_t(n));
+        });
+    }
+    template <class Keys, class In, class Out, class Op, class N>
+    static cudaError_t InclusiveScanByKey(void* t, size_t& b, Keys keys, In in, Out out, Op op, N n, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] {
+            wmmadiag_detail::scanned([&](size_t i) { return keys[i] == keys[i - 1]; }, in, out, op, wmmadiag_detail::Value<In>{}, false, true, size_t(n));
+        });
+    }
     template <class Keys, class In, class Out, class N>
     static cudaError_t InclusiveSumByKey(void* t, size_t& b, Keys keys, In in, Out out, N n, cudaStream_t s = nullptr) {
         return by_key(t, b, keys, in, out, false, true, n, s);
@@ -388,6 +421,34 @@ struct DeviceSelect {
             wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return i == 0 || !(in[i] == in[i - 1]); }, false);
         });
     }
+    template <class Data, class Number, class N, class Op, class = std::enable_if_t<std::is_integral_v<N>>>
+    static cudaError_t If(void* t, size_t& b, Data data, Number number, N n, Op op, cudaStream_t s = nullptr) {
+        return If(t, b, data, data, number, n, op, s);
+    }
+    template <class In, class Flags, class Out, class Number, class N, class Op>
+    static cudaError_t FlaggedIf(void* t, size_t& b, In in, Flags flags, Out out, Number number, N n, Op op, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return bool(op(flags[i])); }, false); });
+    }
+    template <class Keys, class Values, class KeysOut, class ValuesOut, class Number, class N, class Equal>
+    static cudaError_t UniqueByKey(void* t, size_t& b, Keys keys, Values values, KeysOut keys_out, ValuesOut values_out, Number number, N n, Equal same,
+                                   cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] {
+            const auto begins = [&](size_t i) { return i == 0 || !same(keys[i - 1], keys[i]); };
+            std::vector<size_t> first;
+            for (size_t i = 0; i < size_t(n); ++i)
+                if (begins(i)) first.push_back(i);
+            for (size_t i = 0; i < first.size(); ++i) keys_out[i] = keys[first[i]], values_out[i] = values[first[i]];
+            *number = first.size();
+        });
+    }
+    template <class Keys, class Values, class KeysOut, class ValuesOut, class Number, class N>
+    static cudaError_t UniqueByKey(void* t, size_t& b, Keys keys, Values values, KeysOut keys_out, ValuesOut values_out, Number number, N n) {
+        return UniqueByKey(t, b, keys, values, keys_out, values_out, number, n, wmmadiag_detail::Same{});
+    }
+    template <class Keys, class Values, class KeysOut, class ValuesOut, class Number, class N>
+    static cudaError_t UniqueByKey(void* t, size_t& b, Keys keys, Values values, KeysOut keys_out, ValuesOut values_out, Number number, N n, cudaStream_t s) {
+        return UniqueByKey(t, b, keys, values, keys_out, values_out, number, n, wmmadiag_detail::Same{}, s);
+    }
 };
 
 struct DevicePartition {
@@ -410,6 +471,20 @@ struct DeviceRunLengthEncode {
                 for (end = begin + 1; end < n && in[end] == in[begin];) ++end;
                 unique[run] = in[begin];
                 counts[run] = end - begin;
+            }
+            *runs = run;
+        });
+    }
+    // Of runs of more than one element: where they begin, and how long they are.
+    template <class In, class Offsets, class Lengths, class Runs, class N>
+    static cudaError_t NonTrivialRuns(void* t, size_t& b, In in, Offsets offsets, Lengths lengths, Runs runs, N n, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] {
+            N run = 0;
+            for (N begin = 0, end; begin < n; begin = end) {
+                for (end = begin + 1; end < n && in[end] == in[begin];) ++end;
+                if (end - begin < 2) continue;
+                offsets[run] = begin;
+                lengths[run++] = end - begin;
             }
             *runs = run;
         });
@@ -444,6 +519,15 @@ struct DeviceHistogram {
 };
 
 struct DeviceSegmentedReduce {
+    template <class In, class Out, class N, class Begin, class End>
+    static cudaError_t ArgMin(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s = nullptr) {
+        return extreme(t, b, in, out, segments, begin, end, s, [](auto first, auto last) { return std::min_element(first, last); });
+    }
+    template <class In, class Out, class N, class Begin, class End>
+    static cudaError_t ArgMax(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s = nullptr) {
+        return extreme(t, b, in, out, segments, begin, end, s, [](auto first, auto last) { return std::max_element(first, last); });
+    }
+
     template <class In, class Out, class N, class Begin, class End, class Op, class T>
     static cudaError_t Reduce(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, Op op, T init, cudaStream_t s = nullptr) {
         return wmmadiag_detail::submit(t, b, s, [=] {
@@ -465,6 +549,213 @@ struct DeviceSegmentedReduce {
         using Limits = std::numeric_limits<T>;
         return Reduce(t, b, in, out, segments, begin, end, wmmadiag_detail::Greatest{}, Limits::has_infinity ? T(-Limits::infinity()) : Limits::lowest(), s);
     }
+
+private:
+    // The place within its segment, and the value; of an empty one CUB leaves no key.
+    template <class In, class Out, class N, class Begin, class End, class Find>
+    static cudaError_t extreme(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s, Find find) {
+        return wmmadiag_detail::submit(t, b, s, [=] {
+            for (N i = 0; i < segments; ++i) {
+                if (!(begin[i] < end[i])) continue;
+                const auto at = find(in + begin[i], in + end[i]);
+                out[i] = {decltype(out[i].key)(at - (in + begin[i])), *at};
+            }
+        });
+    }
+};
+
+struct DeviceSegmentedRadixSort {
+#define WMMADIAG_SORTS(suffix, descending)                                                                                                    \
+    template <class K, class N, class Begin, class End>                                                                                       \
+    static cudaError_t SortKeys##suffix(void* t, size_t& b, const K* in, K* out, N, std::int64_t segments, Begin begin, End end, int low = 0,  \
+                                        int high = 8 * sizeof(K), cudaStream_t s = nullptr) {                                                 \
+        return wmmadiag_detail::submit(t, b, s, [=] {                                                                                         \
+            for (std::int64_t i = 0; i < segments; ++i)                                                                                       \
+                if (begin[i] < end[i])                                                                                                        \
+                    wmmadiag_detail::radix_sorted<K, void*>(in + begin[i], out + begin[i], nullptr, nullptr, size_t(end[i] - begin[i]), low,  \
+                                                            high, descending);                                                                \
+        });                                                                                                                                   \
+    }                                                                                                                                         \
+    template <class K, class V, class N, class Begin, class End>                                                                              \
+    static cudaError_t SortPairs##suffix(void* t, size_t& b, const K* in, K* out, const V* values_in, V* values_out, N, std::int64_t segments, \
+                                         Begin begin, End end, int low = 0, int high = 8 * sizeof(K), cudaStream_t s = nullptr) {             \
+        return wmmadiag_detail::submit(t, b, s, [=] {                                                                                         \
+            for (std::int64_t i = 0; i < segments; ++i)                                                                                       \
+                if (begin[i] < end[i])                                                                                                        \
+                    wmmadiag_detail::radix_sorted<K, V>(in + begin[i], out + begin[i], values_in + begin[i], values_out + begin[i],           \
+                                                        size_t(end[i] - begin[i]), low, high, descending);                                    \
+        });                                                                                                                                   \
+    }                                                                                                                                         \
+    template <class K, class N, class Begin, class End>                                                                                       \
+    static cudaError_t SortKeys##suffix(void* t, size_t& b, DoubleBuffer<K>& keys, N n, std::int64_t segments, Begin begin, End end,           \
+                                        int low = 0, int high = 8 * sizeof(K), cudaStream_t s = nullptr) {                                    \
+        const auto status =                                                                                                                   \
+            SortKeys##suffix(t, b, const_cast<const K*>(keys.Current()), keys.Alternate(), n, segments, begin, end, low, high, s);             \
+        if (t != nullptr) keys.selector ^= 1;                                                                                                 \
+        return status;                                                                                                                        \
+    }                                                                                                                                         \
+    template <class K, class V, class N, class Begin, class End>                                                                              \
+    static cudaError_t SortPairs##suffix(void* t, size_t& b, DoubleBuffer<K>& keys, DoubleBuffer<V>& values, N n, std::int64_t segments,       \
+                                         Begin begin, End end, int low = 0, int high = 8 * sizeof(K), cudaStream_t s = nullptr) {             \
+        const auto status = SortPairs##suffix(t, b, const_cast<const K*>(keys.Current()), keys.Alternate(),                                   \
+                                              const_cast<const V*>(values.Current()), values.Alternate(), n, segments, begin, end, low, high, s); \
+        if (t != nullptr) keys.selector ^= 1, values.selector ^= 1;                                                                           \
+        return status;                                                                                                                        \
+    }
+    WMMADIAG_SORTS(, false)
+    WMMADIAG_SORTS(Descending, true)
+#undef WMMADIAG_SORTS
+};
+
+// The same by comparisons: all bits count, and equal keys keep their order.
+struct DeviceSegmentedSort {
+#define WMMADIAG_SORTS(name)                                                                                                        \
+    template <class K, class N, class Begin, class End>                                                                             \
+    static cudaError_t name(void* t, size_t& b, const K* in, K* out, N n, std::int64_t segments, Begin begin, End end,               \
+                            cudaStream_t s = nullptr) {                                                                             \
+        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, in, out, n, segments, begin, end, 0, 8 * sizeof(K), s);           \
+    }                                                                                                                               \
+    template <class K, class N, class Begin, class End>                                                                             \
+    static cudaError_t name(void* t, size_t& b, DoubleBuffer<K>& keys, N n, std::int64_t segments, Begin begin, End end,             \
+                            cudaStream_t s = nullptr) {                                                                             \
+        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, keys, n, segments, begin, end, 0, 8 * sizeof(K), s);              \
+    }
+#define WMMADIAG_SORTS_PAIRS(name)                                                                                                  \
+    template <class K, class V, class N, class Begin, class End>                                                                    \
+    static cudaError_t name(void* t, size_t& b, const K* in, K* out, const V* values_in, V* values_out, N n, std::int64_t segments,  \
+                            Begin begin, End end, cudaStream_t s = nullptr) {                                                       \
+        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, in, out, values_in, values_out, n, segments, begin, end, 0,       \
+                                                            8 * sizeof(K), s);                                                      \
+    }                                                                                                                               \
+    template <class K, class V, class N, class Begin, class End>                                                                    \
+    static cudaError_t name(void* t, size_t& b, DoubleBuffer<K>& keys, DoubleBuffer<V>& values, N n, std::int64_t segments,          \
+                            Begin begin, End end, cudaStream_t s = nullptr) {                                                       \
+        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, keys, values, n, segments, begin, end, 0, 8 * sizeof(K), s);      \
+    }
+#define WMMADIAG_AS_SortKeys SortKeys
+#define WMMADIAG_AS_StableSortKeys SortKeys
+#define WMMADIAG_AS_SortKeysDescending SortKeysDescending
+#define WMMADIAG_AS_StableSortKeysDescending SortKeysDescending
+#define WMMADIAG_AS_SortPairs SortPairs
+#define WMMADIAG_AS_StableSortPairs SortPairs
+#define WMMADIAG_AS_SortPairsDescending SortPairsDescending
+#define WMMADIAG_AS_StableSortPairsDescending SortPairsDescending
+    WMMADIAG_SORTS(SortKeys)
+    WMMADIAG_SORTS(StableSortKeys)
+    WMMADIAG_SORTS(SortKeysDescending)
+    WMMADIAG_SORTS(StableSortKeysDescending)
+    WMMADIAG_SORTS_PAIRS(SortPairs)
+    WMMADIAG_SORTS_PAIRS(StableSortPairs)
+    WMMADIAG_SORTS_PAIRS(SortPairsDescending)
+    WMMADIAG_SORTS_PAIRS(StableSortPairsDescending)
+#undef WMMADIAG_SORTS
+#undef WMMADIAG_SORTS_PAIRS
+};
+
+struct DeviceAdjacentDifference {
+    template <class In, class Out, class N, class Op = wmmadiag_detail::Minus>
+    static cudaError_t SubtractLeftCopy(void* t, size_t& b, In in, Out out, N n, Op op = {}, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::differences(in, out, size_t(n), op, true); });
+    }
+    template <class In, class Out, class N, class Op = wmmadiag_detail::Minus>
+    static cudaError_t SubtractRightCopy(void* t, size_t& b, In in, Out out, N n, Op op = {}, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::differences(in, out, size_t(n), op, false); });
+    }
+    template <class Data, class N, class Op = wmmadiag_detail::Minus>
+    static cudaError_t SubtractLeft(void* t, size_t& b, Data data, N n, Op op = {}, cudaStream_t s = nullptr) {
+        return SubtractLeftCopy(t, b, data, data, n, op, s);
+    }
+    template <class Data, class N, class Op = wmmadiag_detail::Minus>
+    static cudaError_t SubtractRight(void* t, size_t& b, Data data, N n, Op op = {}, cudaStream_t s = nullptr) {
+        return SubtractRightCopy(t, b, data, data, n, op, s);
+    }
+};
+
+struct DeviceMerge {
+    template <class A, class B, class Out, class Less = wmmadiag_detail::Before>
+    static cudaError_t MergeKeys(void* t, size_t& b, A first, std::int64_t n, B second, std::int64_t m, Out out, Less less = {}, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] { std::merge(first, first + n, second, second + m, out, less); });
+    }
+    template <class A, class V, class B, class W, class Out, class ValuesOut, class Less = wmmadiag_detail::Before>
+    static cudaError_t MergePairs(void* t, size_t& b, A first, V values, std::int64_t n, B second, W others, std::int64_t m, Out out, ValuesOut values_out,
+                                  Less less = {}, cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] {
+            for (std::int64_t i = 0, j = 0, at = 0; at < n + m; ++at) {
+                const bool right = i == n || (j < m && less(second[j], first[i]));
+                if (right) out[at] = second[j], values_out[at] = others[j++];
+                else out[at] = first[i], values_out[at] = values[i++];
+            }
+        });
+    }
+};
+
+// Without storage of their own, as newer algorithms are; with it, too.
+struct DeviceFor {
+    template <class N, class Op>
+    static cudaError_t Bulk(N n, Op op, cudaStream_t s = nullptr) {
+        size_t bytes = 0;
+        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
+            auto call = op;
+            for (N i = 0; i < n; ++i) call(i);
+        });
+    }
+    template <class In, class N, class Op>
+    static cudaError_t ForEachN(In in, N n, Op op, cudaStream_t s = nullptr) {
+        size_t bytes = 0;
+        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
+            auto call = op;
+            for (N i = 0; i < n; ++i) call(in[i]);
+        });
+    }
+    template <class In, class Op>
+    static cudaError_t ForEach(In begin, In end, Op op, cudaStream_t s = nullptr) {
+        return ForEachN(begin, end - begin, op, s);
+    }
+};
+struct DeviceTransform {
+    template <class In, class Out, class N, class Op>
+    static cudaError_t Transform(In in, Out out, N n, Op op, cudaStream_t s = nullptr) {
+        size_t bytes = 0;
+        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
+            auto call = op;
+            for (N i = 0; i < n; ++i) out[i] = call(in[i]);
+        });
+    }
+};
+
+// y = A x, A by compressed rows.
+struct DeviceSpmv {
+    template <class T>
+    static cudaError_t CsrMV(void* t, size_t& b, const T* values, const int* rows, const int* columns, const T* x, T* y, int count, int, int,
+                             cudaStream_t s = nullptr) {
+        return wmmadiag_detail::submit(t, b, s, [=] {
+            for (int row = 0; row < count; ++row) {
+                const auto get = [&](size_t i) -> T { return values[i] * x[columns[i]]; };
+                const auto begin = size_t(rows[row]), end = size_t(rows[row + 1]);
+                y[row] = begin < end ? wmmadiag_detail::halves<T>(get, begin, end, wmmadiag_detail::Plus{}) : T(0);
+            }
+        });
+    }
+};
+
+// Memory of the device, given out again from what was freed: here each is an allocation of its own, so that its bounds are known.
+struct CachingDeviceAllocator {
+    static constexpr unsigned INVALID_BIN = ~0u;
+    static constexpr int INVALID_DEVICE_ORDINAL = -1;
+    template <class... Any>
+    explicit CachingDeviceAllocator(Any...) {}
+    template <class T>
+    cudaError_t DeviceAllocate(T** pointer, size_t bytes, cudaStream_t = nullptr) {
+        return (::cudaMalloc)(reinterpret_cast<void**>(pointer), bytes);
+    }
+    template <class T>
+    cudaError_t DeviceAllocate(int, T** pointer, size_t bytes, cudaStream_t = nullptr) {
+        return (::cudaMalloc)(reinterpret_cast<void**>(pointer), bytes);
+    }
+    cudaError_t DeviceFree(void* pointer) { return (::cudaFree)(pointer); }
+    cudaError_t DeviceFree(int, void* pointer) { return (::cudaFree)(pointer); }
+    cudaError_t FreeAllCached() { return cudaSuccess; }
+    cudaError_t SetMaxCachedBytes(size_t) { return cudaSuccess; }
 };
 
 }  // namespace cub
