@@ -144,3 +144,153 @@ def test_graphs_tell_what_they_are(tmp_path: Path) -> None:
     assert done.returncode == 0
     said = (tmp_path / "graph.dot").read_text()
     assert 'node_0 [label="memset"]' in said and "node_0 -> node_1;" in said
+
+
+NODES = r"""#include <cstdio>
+#include <cstring>
+__global__ void add(float* a, float v, int n) { if (threadIdx.x < n) a[threadIdx.x] += v; }
+__global__ void copy(const float* from, float* to) { to[threadIdx.x] = from[threadIdx.x]; }
+void released(void* what) { printf("released %d\n", *(int*)what); }
+int main() {
+    float *d, *temporary, h[32] = {};
+    cudaStream_t s;
+    cudaGraph_t graph, inner;
+    cudaGraphExec_t made;
+    cudaMalloc(&d, 128), cudaStreamCreate(&s);
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    cudaMemsetAsync(d, 0, 128, s);
+    add<<<1, 32, 0, s>>>(d, 2, 32);
+    cudaMallocAsync(&temporary, 128, s);
+    copy<<<1, 32, 0, s>>>(d, temporary);
+    copy<<<1, 32, 0, s>>>(temporary, d);
+    cudaFreeAsync(temporary, s);
+    cudaMemcpyAsync(h, d, 128, cudaMemcpyDeviceToHost, s);
+    cudaStreamEndCapture(s, &graph);
+    cudaGraphNode_t all[7];
+    size_t count = 7;
+    cudaGraphGetNodes(graph, all, &count);
+    for (size_t i = 0; i < count; ++i) {
+        cudaGraphNodeType type;
+        cudaGraphNodeGetType(all[i], &type);
+        printf("%d ", type);
+    }
+    cudaMemsetParams fill;
+    cudaMemcpy3DParms copied;
+    cudaKernelNodeParams k;
+    cudaMemAllocNodeParams memory;
+    void* given;
+    cudaGraphMemsetNodeGetParams(all[0], &fill);
+    cudaGraphKernelNodeGetParams(all[1], &k);
+    cudaGraphMemAllocNodeGetParams(all[2], &memory);
+    cudaGraphMemFreeNodeGetParams(all[5], &given);
+    cudaGraphMemcpyNodeGetParams(all[6], &copied);
+    printf("| %d %zu | %d %g %d | %d %d | %zu %d\n", fill.dst == d, fill.width, k.func == (void*)add,
+           *(float*)k.kernelParams[1], k.blockDim.x, memory.dptr == temporary, given == temporary, copied.extent.width,
+           copied.dstPtr.ptr == h);
+    cudaGraphInstantiate(&made, graph, 0);
+    cudaGraphLaunch(made, s), cudaGraphLaunch(made, s), cudaStreamSynchronize(s);
+    printf("%g ", h[31]);
+    float seven = 7;
+    k.kernelParams[1] = &seven;
+    cudaGraphExecKernelNodeSetParams(made, all[1], &k);
+    cudaGraphLaunch(made, s), cudaStreamSynchronize(s);
+    printf("%g ", h[31]);
+    // By one call for all types, a child graph among them, and an object that lives as long as the graph.
+    cudaGraphCreate(&inner, 0);
+    cudaGraphNodeParams p = {};
+    p.type = cudaGraphNodeTypeKernel;
+    int n = 32;
+    float three = 3;
+    void* arguments[] = {&d, &three, &n};
+    p.kernel.func = (void*)add, p.kernel.gridDim = dim3(1), p.kernel.blockDim = dim3(32);
+    p.kernel.kernelParams = arguments;
+    cudaGraphNode_t node;
+    cudaGraphAddNode(&node, inner, nullptr, 0, &p);
+    cudaGraph_t outer;
+    cudaGraphCreate(&outer, 0);
+    cudaGraphNodeParams c = {};
+    c.type = cudaGraphNodeTypeGraph, c.graph.graph = inner;
+    cudaGraphNode_t children[2];
+    cudaGraphAddNode(&children[0], outer, nullptr, 0, &c);
+    cudaGraphAddNode(&children[1], outer, &children[0], 1, &c);
+    cudaUserObject_t object;
+    static int number = 5;
+    cudaUserObjectCreate(&object, &number, released, 1, cudaUserObjectNoDestructorSync);
+    cudaGraphRetainUserObject(outer, object, 1, cudaGraphUserObjectMove);
+    cudaGraphExec_t twice;
+    cudaGraphInstantiate(&twice, outer, 0);
+    cudaGraphLaunch(twice, s);
+    cudaMemcpyAsync(h, d, 128, cudaMemcpyDeviceToHost, s);
+    cudaStreamSynchronize(s);
+    printf("%g\n", h[31]);
+    cudaGraphExecDestroy(twice);
+    puts("executable gone");
+    cudaGraphDestroy(outer);
+    add<<<1, 32, 0, s>>>(temporary, 1, 32);  // what the graph gave back
+    return cudaStreamSynchronize(s);
+}
+"""
+
+
+def test_nodes_say_what_they_do(tmp_path: Path) -> None:
+    done = run(tmp_path, NODES)
+    said = "2 0 10 0 0 11 1 | 1 128 | 1 2 32 | 1 1 | 128 1\n2 7 13\nexecutable gone\nreleased 5\n"
+    assert done.stdout == said, done.stdout + done.stderr
+    assert "uninitialised" in done.stderr and "program.cu:3:" in done.stderr, done.stderr
+
+
+DRIVER_GRAPH = r"""#include <cuda.h>
+#include <nvrtc.h>
+#include <cstdio>
+#include <vector>
+const char* text = "extern \"C\" __global__ void add(int* a, int v) { a[threadIdx.x] += v; }";
+int main() {
+    CUcontext context;
+    cuInit(0), cuDevicePrimaryCtxRetain(&context, 0), cuCtxSetCurrent(context);
+    nvrtcProgram program;
+    nvrtcCreateProgram(&program, text, "k.cu", 0, nullptr, nullptr), nvrtcCompileProgram(program, 0, nullptr);
+    size_t size;
+    nvrtcGetPTXSize(program, &size);
+    std::vector<char> ptx(size);
+    nvrtcGetPTX(program, ptx.data());
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    const char* name;
+    cuLibraryLoadData(&library, ptx.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    cuLibraryGetKernel(&kernel, library, "add"), cuKernelGetFunction(&function, kernel), cuFuncGetName(&name, function);
+    int registers = 0;
+    cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+    CUdeviceptr d;
+    cuMemAlloc(&d, 128);
+    CUgraph graph;
+    CUgraphExec made;
+    CUgraphNode fill, add;
+    cuGraphCreate(&graph, 0);
+    CUDA_MEMSET_NODE_PARAMS zeros = {d, 0, 1, 4, 32, 1};
+    cuGraphAddMemsetNode(&fill, graph, nullptr, 0, &zeros, context);
+    int five = 5;
+    void* arguments[] = {&d, &five};
+    CUDA_KERNEL_NODE_PARAMS p = {function, 1, 1, 1, 32, 1, 1, 0, arguments, nullptr}, again;
+    cuGraphAddKernelNode(&add, graph, &fill, 1, &p);
+    cuGraphKernelNodeGetParams(add, &again);
+    cuGraphInstantiate(&made, graph, 0);
+    cuGraphLaunch(made, nullptr), cuGraphLaunch(made, nullptr), cuCtxSynchronize();
+    int h[32];
+    cuMemcpyDtoH(h, d, 128);
+    printf("%s %d %d %d %d ", name, registers > 0, again.func == function, *(int*)again.kernelParams[1], h[31]);
+    again.kernelParams[1] = &again.gridDimX;
+    cuGraphExecKernelNodeSetParams(made, add, &again);
+    cuGraphLaunch(made, nullptr), cuMemcpyDtoH(h, d, 128);
+    const char* error;
+    cuGetErrorName(CUDA_ERROR_NOT_FOUND, &error);
+    printf("%d %s\n", h[0], error);
+    cuMemFree(d);
+}
+"""
+
+
+def test_the_drivers_graphs_and_libraries(tmp_path: Path) -> None:
+    done = run(tmp_path, DRIVER_GRAPH)
+    assert done.stdout == "add 1 1 5 6 2 CUDA_ERROR_NOT_FOUND\n", done.stdout + done.stderr
+    assert done.returncode == 0

@@ -32,6 +32,7 @@ class _KernelInfo(ctypes.Structure):
         ("reserved", ctypes.c_int32), ("parameter_bytes", ctypes.c_uint64), ("static_shared", ctypes.c_uint64),
         ("local_bytes", ctypes.c_uint64), ("constant_bytes", ctypes.c_uint64),
         ("offsets", ctypes.POINTER(ctypes.c_uint32)), ("sizes", ctypes.POINTER(ctypes.c_uint32)),
+        ("body", ctypes.c_uint64),
     )  # fmt: skip
 
 
@@ -216,6 +217,7 @@ class Served:
             return INVALID_DEVICE_FUNCTION
         self.prepare()
         self.describe(self.device.kernel(self.program.kernels[at]), info)
+        info.contents.body = self.located() + self.program.kernels[at].start
         while self.device.notes:
             self.send(note=self.device.notes.pop())
         return 0

@@ -111,9 +111,18 @@ def _stub(source: Source, kernel: Function, body: Node) -> Iterator[ByteEdit]:
             name = f"wmmadiag_{number}"
             yield ByteEdit(one.node.end_byte, one.node.end_byte, f" {name}")
         pack = one.node.type.startswith("variadic")
-        names.append(f"(void*)&{name}{'...' if pack else ''}")
+        names.append(_handed_over(name) + ("..." if pack else ""))
+    yield _replaced(source, body, f"{{ {_stub_call(names)} }}")
+
+
+def _handed_over(name: str) -> str:
+    """A parameter as a stub hands it over; of one by reference that is the address that it holds."""
+    return f"::wmmadiag_host::Argument<decltype({name})>(__builtin_addressof({name})).address()"
+
+
+def _stub_call(names: list[str]) -> str:
     listed = ", ".join([*names, "nullptr"])
-    yield _replaced(source, body, f"{{ void* wmmadiag_[] = {{{listed}}}; ::wmmadiag_stub(wmmadiag_); }}")
+    return f"::wmmadiag_stub(::wmmadiag_host::addresses({{{listed}}}));"
 
 
 def _macro_bodies(source: Source) -> Iterator[ByteEdit]:
@@ -134,9 +143,8 @@ def _macro_bodies(source: Source) -> Iterator[ByteEdit]:
             at = body[1]
             text = ""
             if b"__global__" in words and names is not None:
-                listed = ", ".join([*(f"(void*)&{one}" for one in names), "nullptr"])
                 marked = f'static char {MARKER}; asm volatile("" : : "g"(&{MARKER}));'
-                text = f"{{ {marked} void* wmmadiag_[] = {{{listed}}}; ::wmmadiag_stub(wmmadiag_); }}"
+                text = f"{{ {marked} {_stub_call([_handed_over(one) for one in names])} }}"
             elif b"__global__" not in words and b"__host__" not in words and b"constexpr" not in words:
                 text = _TRAP
             if text:

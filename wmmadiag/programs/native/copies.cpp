@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "graph.hpp"
 #include "ordering.hpp"
 
 using namespace wmmadiag;
@@ -77,6 +78,16 @@ cudaError_t copy3d(const cudaMemcpy3DParms& p, const char* what) {
         if (error != cudaSuccess) return error;
     }
     return cudaSuccess;
+}
+
+cudaMemcpy3DParms rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
+                       cudaMemcpyKind kind) {
+    cudaMemcpy3DParms p{};
+    p.srcPtr = {const_cast<void*>(from), from_pitch, width, height};
+    p.dstPtr = {to, to_pitch, width, height};
+    p.extent = {width, height, 1};
+    p.kind = kind;
+    return p;
 }
 
 cudaError_t fill(void* to, int value, std::size_t bytes, const char* what) {
@@ -160,6 +171,22 @@ cudaError_t queued(cudaStream_t stream, Work work, cudaGraphNodeType type = cuda
     return submit(stream, work, type);
 }
 
+// The same; a node that captures it knows what is copied or filled, for the program to ask.
+template <class Work>
+cudaError_t queued(cudaStream_t stream, Work work, const cudaMemcpy3DParms& copied) {
+    WMMADIAG_LOCKED;
+    const auto error = queued(stream, work);
+    if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) node->copied = copied;
+    return error;
+}
+template <class Work>
+cudaError_t queued(cudaStream_t stream, Work work, const cudaMemsetParams& filled) {
+    WMMADIAG_LOCKED;
+    const auto error = queued(stream, work, cudaGraphNodeTypeMemset);
+    if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) node->filled = filled;
+    return error;
+}
+
 // A copy as a call asks for it.
 std::function<cudaError_t()> copying(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, const char* what) {
     WMMADIAG_LOCKED;
@@ -189,7 +216,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
     return waiting(nullptr, copying(to, from, bytes, kind, "cudaMemcpy"));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(stream, copying(to, from, bytes, kind, "cudaMemcpyAsync"));
+    return queued(stream, copying(to, from, bytes, kind, "cudaMemcpyAsync"), rows(to, bytes, from, bytes, bytes, 1, kind));
 }
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
     return waiting(nullptr, [=] { return copy(to, from, bytes, cudaMemcpyDefault, "cudaMemcpyPeer"); });
@@ -203,16 +230,20 @@ cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); });
+    return queued(
+        stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); },
+        rows(to, to_pitch, from, from_pitch, width, height, kind));
 }
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
     return filled(to, queued(nullptr, filling(to, value, bytes, "cudaMemset"), cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-    return queued(stream, filling(to, value, bytes, "cudaMemsetAsync"), cudaGraphNodeTypeMemset);
+    return queued(stream, filling(to, value, bytes, "cudaMemsetAsync"), cudaMemsetParams{to, bytes, static_cast<unsigned>(value), 1, bytes, 1});
 }
 cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t stream) {
-    return queued(stream, [=] { return fill2d(to, pitch, value, width, height, "cudaMemset2D"); }, cudaGraphNodeTypeMemset);
+    return queued(
+        stream, [=] { return fill2d(to, pitch, value, width, height, "cudaMemset2D"); },
+        cudaMemsetParams{to, pitch, static_cast<unsigned>(value), 1, width, height});
 }
 cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
     return filled(to, cudaMemset2DAsync(to, pitch, value, width, height, nullptr));
@@ -222,7 +253,7 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
     return waiting(nullptr, [p = *p] { return copy3d(p, "cudaMemcpy3D"); });
 }
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
-    return queued(stream, [p = *p] { return copy3d(p, "cudaMemcpy3DAsync"); });
+    return queued(stream, [p = *p] { return copy3d(p, "cudaMemcpy3DAsync"); }, *p);
 }
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, cudaStream_t stream) {
     return queued(stream, [=] {

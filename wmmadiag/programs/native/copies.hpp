@@ -10,6 +10,9 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
 cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
                    cudaMemcpyKind kind, const char* what);
 cudaError_t copy3d(const cudaMemcpy3DParms& parameters, const char* what);
+// A copy of rows as one of three dimensions.
+cudaMemcpy3DParms rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
+                       cudaMemcpyKind kind);
 cudaError_t copy_to_symbol(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind);
 cudaError_t copy_from_symbol(void* to, const void* shadow, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind);
 cudaError_t fill(void* to, int value, std::size_t bytes, const char* what);

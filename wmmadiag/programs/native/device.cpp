@@ -9,6 +9,7 @@ using namespace wmmadiag;
 namespace {
 
 std::size_t heap_bytes = std::size_t{1} << 23;
+std::size_t printf_bytes = std::size_t{1} << 23, stack_bytes = 512 * 1024;
 
 int property(const char* name) { return static_cast<int>(host().property(name)); }
 
@@ -70,11 +71,13 @@ int device_attribute(cudaDeviceAttr attribute, bool& known) {
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
+    if (count == nullptr) return failed(cudaErrorInvalidValue);
     *count = 1;
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? status() : failed(cudaErrorInvalidDevice); }
 cudaError_t cudaGetDevice(int* device) {
+    if (device == nullptr) return failed(cudaErrorInvalidValue);
     *device = 0;
     return status();
 }
@@ -98,22 +101,24 @@ cudaError_t cudaSetValidDevices(int* devices, int count) {
 cudaError_t cudaDeviceGetByPCIBusId(int* device, const char*) { return cudaGetDevice(device); }
 cudaError_t cudaDeviceGetP2PAttribute(int*, cudaDeviceP2PAttr, int, int) { return failed(cudaErrorInvalidDevice); }
 cudaError_t cudaCtxResetPersistingL2Cache() { return status(); }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+    if (can == nullptr) return failed(cudaErrorInvalidValue);
+    if (device != 0 || peer != 0) return failed(cudaErrorInvalidDevice);
     *can = 0;
     return status();
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    if (value == nullptr) return failed(cudaErrorInvalidValue);
     if (device != 0) return failed(cudaErrorInvalidDevice);
     bool known = false;
     *value = device_attribute(attribute, known);
-    if (!known) {
-        report("launch", "unsupported", "error", "the device attribute " + std::to_string(static_cast<int>(attribute)) + " is not known here",
-               "see cudaDeviceAttr in driver_types.h");
-        return failed(cudaErrorNotSupported);
-    }
-    return status();
+    if (known) return status();
+    report("launch", "unsupported", "warning", "there is no device attribute " + std::to_string(static_cast<int>(attribute)),
+           "the call returns cudaErrorInvalidValue; see cudaDeviceAttr in driver_types.h");
+    return failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int device) {
+    if (to == nullptr) return failed(cudaErrorInvalidValue);
     if (device != 0) return failed(cudaErrorInvalidDevice);
     *to = {};
     std::snprintf(to->name, sizeof to->name, "wmmadiag emulator sm_%d%d", property("major"), property("minor"));
@@ -150,11 +155,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int device) {
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, std::size_t value) {
     WMMADIAG_LOCKED;
     if (limit == cudaLimitMallocHeapSize) heap_bytes = value;
-    return status();
+    if (limit == cudaLimitPrintfFifoSize) printf_bytes = value;
+    if (limit == cudaLimitStackSize) stack_bytes = value;
+    return limit >= cudaLimitStackSize && limit <= cudaLimitPersistingL2CacheSize ? status() : failed(cudaErrorUnsupportedLimit);
 }
 cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
-    *value = limit == cudaLimitStackSize ? 512 * 1024 : limit == cudaLimitMallocHeapSize ? heap_bytes : std::size_t{1} << 23;
-    return status();
+    if (value == nullptr) return failed(cudaErrorInvalidValue);
+    switch (limit) {
+        case cudaLimitStackSize: *value = stack_bytes; return status();
+        case cudaLimitMallocHeapSize: *value = heap_bytes; return status();
+        case cudaLimitPrintfFifoSize: *value = printf_bytes; return status();
+        case cudaLimitDevRuntimeSyncDepth: *value = 2; return status();
+        case cudaLimitDevRuntimePendingLaunchCount: *value = 2048; return status();
+        case cudaLimitMaxL2FetchGranularity: *value = 64; return status();
+        case cudaLimitPersistingL2CacheSize: *value = 0; return status();
+        default: return failed(cudaErrorUnsupportedLimit);
+    }
 }
 std::uint64_t wmmadiag_heap_bytes() { return heap_bytes; }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }

@@ -19,10 +19,6 @@ cudaError_t runtime(T error) {
     return static_cast<cudaError_t>(error);
 }
 
-struct Function {
-    KernelInfo info;
-};
-
 }  // namespace
 
 extern "C" {
@@ -72,8 +68,108 @@ CUresult cuCtxGetDevice(CUdevice* device) { return cuDeviceGet(device, 0); }
 CUresult cuCtxSynchronize() { return result(cudaDeviceSynchronize()); }
 
 CUresult cuGetErrorName(CUresult error, const char** text) {
-    *text = cudaGetErrorName(runtime(error));
-    return CUDA_SUCCESS;
+    switch (error) {
+#define NAME(E) \
+    case E: *text = #E; return CUDA_SUCCESS
+        NAME(CUDA_SUCCESS);
+        NAME(CUDA_ERROR_INVALID_VALUE);
+        NAME(CUDA_ERROR_OUT_OF_MEMORY);
+        NAME(CUDA_ERROR_NOT_INITIALIZED);
+        NAME(CUDA_ERROR_DEINITIALIZED);
+        NAME(CUDA_ERROR_PROFILER_DISABLED);
+        NAME(CUDA_ERROR_PROFILER_NOT_INITIALIZED);
+        NAME(CUDA_ERROR_PROFILER_ALREADY_STARTED);
+        NAME(CUDA_ERROR_PROFILER_ALREADY_STOPPED);
+        NAME(CUDA_ERROR_STUB_LIBRARY);
+        NAME(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER);
+        NAME(CUDA_ERROR_DEVICE_UNAVAILABLE);
+        NAME(CUDA_ERROR_NO_DEVICE);
+        NAME(CUDA_ERROR_INVALID_DEVICE);
+        NAME(CUDA_ERROR_DEVICE_NOT_LICENSED);
+        NAME(CUDA_ERROR_INVALID_IMAGE);
+        NAME(CUDA_ERROR_INVALID_CONTEXT);
+        NAME(CUDA_ERROR_CONTEXT_ALREADY_CURRENT);
+        NAME(CUDA_ERROR_MAP_FAILED);
+        NAME(CUDA_ERROR_UNMAP_FAILED);
+        NAME(CUDA_ERROR_ARRAY_IS_MAPPED);
+        NAME(CUDA_ERROR_ALREADY_MAPPED);
+        NAME(CUDA_ERROR_NO_BINARY_FOR_GPU);
+        NAME(CUDA_ERROR_ALREADY_ACQUIRED);
+        NAME(CUDA_ERROR_NOT_MAPPED);
+        NAME(CUDA_ERROR_NOT_MAPPED_AS_ARRAY);
+        NAME(CUDA_ERROR_NOT_MAPPED_AS_POINTER);
+        NAME(CUDA_ERROR_ECC_UNCORRECTABLE);
+        NAME(CUDA_ERROR_UNSUPPORTED_LIMIT);
+        NAME(CUDA_ERROR_CONTEXT_ALREADY_IN_USE);
+        NAME(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        NAME(CUDA_ERROR_INVALID_PTX);
+        NAME(CUDA_ERROR_INVALID_GRAPHICS_CONTEXT);
+        NAME(CUDA_ERROR_NVLINK_UNCORRECTABLE);
+        NAME(CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
+        NAME(CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+        NAME(CUDA_ERROR_JIT_COMPILATION_DISABLED);
+        NAME(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+        NAME(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC);
+        NAME(CUDA_ERROR_INSUFFICIENT_LOADER_VERSION);
+        NAME(CUDA_ERROR_INVALID_SOURCE);
+        NAME(CUDA_ERROR_FILE_NOT_FOUND);
+        NAME(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND);
+        NAME(CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
+        NAME(CUDA_ERROR_OPERATING_SYSTEM);
+        NAME(CUDA_ERROR_INVALID_HANDLE);
+        NAME(CUDA_ERROR_ILLEGAL_STATE);
+        NAME(CUDA_ERROR_LOSSY_QUERY);
+        NAME(CUDA_ERROR_NOT_FOUND);
+        NAME(CUDA_ERROR_NOT_READY);
+        NAME(CUDA_ERROR_ILLEGAL_ADDRESS);
+        NAME(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        NAME(CUDA_ERROR_LAUNCH_TIMEOUT);
+        NAME(CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING);
+        NAME(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+        NAME(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+        NAME(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE);
+        NAME(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        NAME(CUDA_ERROR_ASSERT);
+        NAME(CUDA_ERROR_TOO_MANY_PEERS);
+        NAME(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        NAME(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+        NAME(CUDA_ERROR_HARDWARE_STACK_ERROR);
+        NAME(CUDA_ERROR_ILLEGAL_INSTRUCTION);
+        NAME(CUDA_ERROR_MISALIGNED_ADDRESS);
+        NAME(CUDA_ERROR_INVALID_ADDRESS_SPACE);
+        NAME(CUDA_ERROR_INVALID_PC);
+        NAME(CUDA_ERROR_LAUNCH_FAILED);
+        NAME(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+        NAME(CUDA_ERROR_NOT_PERMITTED);
+        NAME(CUDA_ERROR_NOT_SUPPORTED);
+        NAME(CUDA_ERROR_SYSTEM_NOT_READY);
+        NAME(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+        NAME(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
+        NAME(CUDA_ERROR_MPS_CONNECTION_FAILED);
+        NAME(CUDA_ERROR_MPS_RPC_FAILURE);
+        NAME(CUDA_ERROR_MPS_SERVER_NOT_READY);
+        NAME(CUDA_ERROR_MPS_MAX_CLIENTS_REACHED);
+        NAME(CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED);
+        NAME(CUDA_ERROR_MPS_CLIENT_TERMINATED);
+        NAME(CUDA_ERROR_CDP_NOT_SUPPORTED);
+        NAME(CUDA_ERROR_CDP_VERSION_MISMATCH);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_MERGE);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        NAME(CUDA_ERROR_CAPTURED_EVENT);
+        NAME(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+        NAME(CUDA_ERROR_TIMEOUT);
+        NAME(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+        NAME(CUDA_ERROR_EXTERNAL_DEVICE);
+        NAME(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        NAME(CUDA_ERROR_UNKNOWN);
+#undef NAME
+        default: *text = nullptr; return CUDA_ERROR_INVALID_VALUE;
+    }
 }
 CUresult cuGetErrorString(CUresult error, const char** text) {
     *text = cudaGetErrorString(runtime(error));
@@ -199,6 +295,9 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
     WMMADIAG_LOCKED;
     auto made = std::make_unique<Function>();
     if (host().function(static_cast<int>(reinterpret_cast<std::intptr_t>(module)), name, &made->info) != 0) return CUDA_ERROR_NOT_FOUND;
+    made->name = name;
+    made->module = module;
+    made->info.body = reinterpret_cast<std::uint64_t>(made.get());
     *function = reinterpret_cast<CUfunction>(made.release());
     return CUDA_SUCCESS;
 }
@@ -212,7 +311,8 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule
 }
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
     WMMADIAG_LOCKED;
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_NOT_SUPPORTED;
+    if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS;  // a preference, without effect on results
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
     return result(allow_shared(reinterpret_cast<Function*>(function)->info, value));
 }
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
@@ -225,7 +325,10 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
         case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(found.localSizeBytes); break;
         case CU_FUNC_ATTRIBUTE_NUM_REGS:
             *value = found.numRegs;
-            if (found.numRegs == 0) return CUDA_ERROR_NOT_SUPPORTED;  // no ptxas took the program's PTX
+            if (found.numRegs != 0) break;
+            report("launch", "unsupported", "warning",
+                   "cuFuncGetAttribute: neither ptxas nor nvJitLink is here, which would allocate the registers of the program's PTX",
+                   "the call gives 0 for CU_FUNC_ATTRIBUTE_NUM_REGS; pip install nvidia-nvjitlink");
             break;
         case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = found.ptxVersion; break;
         case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = found.binaryVersion; break;

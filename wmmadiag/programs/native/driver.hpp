@@ -8,7 +8,16 @@
 #include <optional>
 #include <string>
 
+#include "runtime.hpp"
+
 namespace wmmadiag {
+
+// What a CUfunction is, and a CUkernel.
+struct Function {
+    KernelInfo info;
+    std::string name;
+    CUmodule module = nullptr;
+};
 
 // cuda.h and driver_types.h number their errors alike.
 inline CUresult result(cudaError_t error) { return static_cast<CUresult>(error); }

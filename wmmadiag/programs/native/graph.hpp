@@ -18,7 +18,12 @@ struct Node {
     const Node* origin = nullptr;  // the node that it is a copy of
     Graph* graph = nullptr;        // that holds it
     bool enabled = true;
-    cudaKernelNodeParams kernel{};  // of a kernel that was added by the program; the addresses of its arguments are in `addresses`
+    cudaKernelNodeParams kernel{};  // of a kernel; the addresses of its arguments are in `addresses`
+    cudaMemcpy3DParms copied{};     // of a copy, of a fill, of a call of the host: for the program to ask
+    cudaMemsetParams filled{};
+    cudaHostNodeParams called{};
+    std::shared_ptr<Graph> child;         // that it is made of
+    cudaMemAllocNodeParams allocation{};  // memory that it makes, or gives back (`dptr` alone)
     std::vector<std::byte> arguments;
     std::vector<void*> addresses;
     Clock clock;               // after its last run
@@ -27,6 +32,7 @@ struct Node {
 
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
+    std::vector<std::shared_ptr<void>> held;  // objects of the program's that live as long as it
 
     Node* add(cudaGraphNodeType type, std::function<cudaError_t()> work, std::vector<Node*> after);
     std::shared_ptr<Graph> copy() const;
@@ -49,8 +55,17 @@ struct GraphHandle {
 };
 cudaGraph_t handle_of(std::shared_ptr<Graph> graph);
 
+// What a stream captures, or nullptr; and the node that it was given last.
+Capture* capture_of(cudaStream_t stream);
+Node* captured_node(cudaStream_t stream);
+// Says of a kernel's node what is launched.
+void describe(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared);
+
 // Runs a graph in a stream: nodes that nothing orders count as work of streams of their own.
 cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& graph);
+// Memory that a stream asks for, and gives back, while it captures.
+cudaError_t allocate_in_graph(Capture& capture, cudaStream_t stream, void** pointer, std::size_t bytes);
+cudaError_t free_in_graph(cudaStream_t stream, void* pointer);
 // Numbers for work that may run side by side with other work.
 std::uint64_t next_number();
 

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "copies.hpp"
-#include "graph.hpp"
+#include "graph_calls.hpp"
 
 namespace wmmadiag {
 
@@ -25,12 +25,14 @@ Node* Graph::add(cudaGraphNodeType type, std::function<cudaError_t()> work, std:
 
 std::shared_ptr<Graph> Graph::copy() const {
     auto made = std::make_shared<Graph>();
+    made->held = held;
     std::map<const Node*, Node*> copies;
     for (const auto& one : nodes) {
         made->nodes.push_back(std::make_unique<Node>(*one));
         auto* now = made->nodes.back().get();
         now->origin = one.get();
         now->graph = made.get();
+        for (auto& address : now->addresses) address = now->arguments.data() + (static_cast<std::byte*>(address) - one->arguments.data());
         copies[one.get()] = now;
     }
     for (const auto& one : made->nodes)
@@ -66,57 +68,46 @@ void join(Capture& to, const Capture& from) {
         if (std::find(to.last.begin(), to.last.end(), one) == to.last.end()) to.last.push_back(one);
 }
 
+void describe(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared) {
+    std::vector<std::byte> kept(kernel.parameter_bytes);
+    for (int i = 0; i < kernel.count; ++i) std::memcpy(kept.data() + kernel.offsets[i], arguments[i], kernel.sizes[i]);
+    node.arguments = std::move(kept);
+    node.addresses.clear();
+    for (int i = 0; i < kernel.count; ++i) node.addresses.push_back(node.arguments.data() + kernel.offsets[i]);
+    node.kernel = {};
+    node.kernel.func = reinterpret_cast<void*>(kernel.body);
+    node.kernel.gridDim = grid;
+    node.kernel.blockDim = block;
+    node.kernel.sharedMemBytes = static_cast<unsigned>(shared);
+}
+
 cudaGraph_t handle_of(std::shared_ptr<Graph> graph) { return reinterpret_cast<cudaGraph_t>(new GraphHandle{std::move(graph)}); }
 
 }  // namespace wmmadiag
 
-using namespace wmmadiag;
+namespace wmmadiag {
 
-namespace {
-
-std::shared_ptr<Graph>& graph_of(cudaGraph_t graph) { return reinterpret_cast<GraphHandle*>(graph)->graph; }
-std::shared_ptr<Graph>& graph_of(cudaGraphExec_t graph) { return reinterpret_cast<GraphHandle*>(graph)->graph; }
-Node* node_of(cudaGraphNode_t node) { return reinterpret_cast<Node*>(node); }
-cudaGraphNode_t handle_of(const Node* node) { return reinterpret_cast<cudaGraphNode_t>(const_cast<Node*>(node)); }
-
-std::vector<Node*> nodes_of(const cudaGraphNode_t* nodes, std::size_t count) {
-    std::vector<Node*> found;
-    for (std::size_t i = 0; i < count; ++i) found.push_back(node_of(nodes[i]));
-    return found;
-}
-
-using Work = std::function<cudaError_t()>;
-
-cudaError_t added(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraphNodeType type, Work work) {
+cudaError_t added(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraphNodeType type, GraphWork work) {
     if (to == nullptr || graph == nullptr || (after == nullptr && count != 0)) return failed(cudaErrorInvalidValue);
     *to = handle_of(graph_of(graph)->add(type, std::move(work), nodes_of(after, count)));
     return status();
 }
 
-// The work of a kernel's node; what the program gave is kept, for the program to ask.
+cudaError_t set_launch(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared) {
+    GraphWork work;
+    if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, false, work); error != cudaSuccess) return error;
+    describe(node, kernel, grid, block, arguments, shared);
+    return changed(&node, work);
+}
+
 cudaError_t set_kernel(Node& node, const cudaKernelNodeParams& p) {
     if (p.kernelParams == nullptr) return failed(p.extra != nullptr ? cudaErrorNotSupported : cudaErrorInvalidValue);
     KernelInfo kernel;
     if (const auto error = kernel_at(p.func, kernel); error != cudaSuccess) return error;
-    Work work;
-    const auto error = prepared_launch(kernel, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes, false, work);
-    if (error != cudaSuccess) return error;
-    const Here place = here();
-    std::vector<std::byte> arguments(kernel.parameter_bytes);
-    for (int i = 0; i < kernel.count; ++i) std::memcpy(arguments.data() + kernel.offsets[i], p.kernelParams[i], kernel.sizes[i]);
-    node.kernel = p;
-    node.arguments = std::move(arguments);
-    node.addresses.clear();
-    for (int i = 0; i < kernel.count; ++i) node.addresses.push_back(node.arguments.data() + kernel.offsets[i]);
-    node.work = [place, work] {
-        here() = place;
-        return work();
-    };
-    return status();
+    return set_launch(node, kernel, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes);
 }
 
-// Gives a node, or the copy of it that is instantiated, other work.
-cudaError_t changed(Node* node, Work work) {
+cudaError_t changed(Node* node, GraphWork work) {
     if (node == nullptr) return failed(cudaErrorInvalidValue);
     const Here place = here();
     node->work = [place, work = std::move(work)] {
@@ -125,22 +116,43 @@ cudaError_t changed(Node* node, Work work) {
     };
     return status();
 }
-
-Work copies(const cudaMemcpy3DParms& p) {
-    return [p] { return copy3d(p, "a graph's memcpy node"); };
+cudaError_t changed(Node* node, const cudaMemcpy3DParms& p) {
+    if (node != nullptr) node->copied = p;
+    return changed(node, [p] { return copy3d(p, "a graph's memcpy node"); });
 }
-Work copies(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-    return [=] { return copy(to, from, bytes, kind, "a graph's memcpy node"); };
+cudaError_t changed(Node* node, const cudaMemsetParams& p) {
+    if (node != nullptr) node->filled = p;
+    return changed(node, [p] { return fill_elements(p, "a graph's memset node"); });
 }
-Work fills(const cudaMemsetParams& p) {
-    return [p] { return fill_elements(p, "a graph's memset node"); };
-}
-Work calls(const cudaHostNodeParams& p) {
-    return [p] {
+cudaError_t changed(Node* node, const cudaHostNodeParams& p) {
+    if (node != nullptr) node->called = p;
+    return changed(node, [p] {
         calls_host();
         p.fn(p.userData);
         return cudaSuccess;
-    };
+    });
+}
+cudaError_t changed(Node* node, const std::shared_ptr<Graph>& child) {
+    if (node != nullptr) node->child = child;
+    return changed(node, [child] {
+        for (const auto* one : child->ordered())
+            if (const auto error = one->work(); error != cudaSuccess) return error;
+        return cudaSuccess;
+    });
+}
+
+}  // namespace wmmadiag
+
+using namespace wmmadiag;
+
+namespace {
+
+// A node of the program's with what it is to do.
+template <class What>
+cudaError_t added_with(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraphNodeType type,
+                       const What& what) {
+    const auto error = added(to, graph, after, count, type, {});
+    return error != cudaSuccess ? error : changed(node_of(*to), what);
 }
 
 // Some nodes for the program: how many where `to` is null, else the first `*count` of them.
@@ -182,12 +194,12 @@ cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* to, cudaGraph_t graph, const
 cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
                                    const cudaMemcpy3DParms* p) {
     WMMADIAG_LOCKED;
-    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, copies(*p));
+    return added_with(to, graph, after, count, cudaGraphNodeTypeMemcpy, *p);
 }
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, void* target,
                                      const void* source, std::size_t bytes, cudaMemcpyKind kind) {
     WMMADIAG_LOCKED;
-    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, copies(target, source, bytes, kind));
+    return added_with(to, graph, after, count, cudaGraphNodeTypeMemcpy, rows(target, bytes, source, bytes, bytes, 1, kind));
 }
 cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
                                            const void* symbol, const void* source, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
@@ -202,12 +214,12 @@ cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* to, cudaGraph_t gr
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
                                    const cudaMemsetParams* p) {
     WMMADIAG_LOCKED;
-    return added(to, graph, after, count, cudaGraphNodeTypeMemset, fills(*p));
+    return added_with(to, graph, after, count, cudaGraphNodeTypeMemset, *p);
 }
 cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
                                  const cudaHostNodeParams* p) {
     WMMADIAG_LOCKED;
-    return added(to, graph, after, count, cudaGraphNodeTypeHost, calls(*p));
+    return added_with(to, graph, after, count, cudaGraphNodeTypeHost, *p);
 }
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count) {
     WMMADIAG_LOCKED;
@@ -215,12 +227,7 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* to, cudaGraph_t graph, const 
 }
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraph_t child) {
     WMMADIAG_LOCKED;
-    const std::shared_ptr<Graph> held = graph_of(child)->copy();
-    return added(to, graph, after, count, cudaGraphNodeTypeGraph, [held] {
-        for (const auto* one : held->ordered())
-            if (const auto error = one->work(); error != cudaSuccess) return error;
-        return cudaSuccess;
-    });
+    return added_with(to, graph, after, count, cudaGraphNodeTypeGraph, graph_of(child)->copy());
 }
 cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData*,
                                      std::size_t count) {
@@ -286,38 +293,25 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
     *type = node_of(node)->type;
     return status();
 }
-cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* p) {
-    WMMADIAG_LOCKED;
-    auto* one = node_of(node);
-    if (one->kernel.func == nullptr) {
-        report("launch", "unsupported", "error", "cudaGraphKernelNodeGetParams of a node that was captured is not offered",
-               "add the kernel with cudaGraphAddKernelNode");
-        return failed(cudaErrorNotSupported);
-    }
-    *p = one->kernel;
-    p->kernelParams = one->addresses.data();
-    return status();
-}
-
 cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
     WMMADIAG_LOCKED;
     return set_kernel(*node_of(node), *p);
 }
 cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
     WMMADIAG_LOCKED;
-    return changed(node_of(node), copies(*p));
+    return changed(node_of(node), *p);
 }
 cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
     WMMADIAG_LOCKED;
-    return changed(node_of(node), copies(to, from, bytes, kind));
+    return changed(node_of(node), rows(to, bytes, from, bytes, bytes, 1, kind));
 }
 cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* p) {
     WMMADIAG_LOCKED;
-    return changed(node_of(node), fills(*p));
+    return changed(node_of(node), *p);
 }
 cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cudaHostNodeParams* p) {
     WMMADIAG_LOCKED;
-    return changed(node_of(node), calls(*p));
+    return changed(node_of(node), *p);
 }
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
     WMMADIAG_LOCKED;
@@ -326,20 +320,20 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNod
 }
 cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
     WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), copies(*p));
+    return changed(graph_of(graph)->copy_of(node_of(node)), *p);
 }
 cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t graph, cudaGraphNode_t node, void* to, const void* from, std::size_t bytes,
                                                cudaMemcpyKind kind) {
     WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), copies(to, from, bytes, kind));
+    return changed(graph_of(graph)->copy_of(node_of(node)), rows(to, bytes, from, bytes, bytes, 1, kind));
 }
 cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaMemsetParams* p) {
     WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), fills(*p));
+    return changed(graph_of(graph)->copy_of(node_of(node)), *p);
 }
 cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaHostNodeParams* p) {
     WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), calls(*p));
+    return changed(graph_of(graph)->copy_of(node_of(node)), *p);
 }
 cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t graph, cudaGraphNode_t node, unsigned enabled) {
     WMMADIAG_LOCKED;

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime.hpp"
+#include "graph.hpp"
 
 namespace wmmadiag {
 
@@ -123,7 +123,9 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
 cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative) {
     std::function<cudaError_t()> work;
     if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, cooperative, work); error != cudaSuccess) return error;
-    return submit(stream, std::move(work), cudaGraphNodeTypeKernel);
+    const auto error = submit(stream, std::move(work), cudaGraphNodeTypeKernel);
+    if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) describe(*node, kernel, grid, block, arguments, shared);
+    return error;
 }
 
 cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes) {

@@ -1,6 +1,8 @@
 // The runtime's calls about memory: given, freed, described.
 #include "memory.hpp"
 
+#include "graph.hpp"
+
 using namespace wmmadiag;
 
 namespace {
@@ -17,6 +19,10 @@ cudaError_t freed(void* pointer, Kind kind) {
     WMMADIAG_LOCKED;
     const auto before = status(true);
     if (pointer == nullptr) return before;
+    if (auto* one = allocation_at(pointer); one != nullptr && one->of_graph) {  // the next launch of the graph gives it again
+        if (one->kind == Kind::device) one->unwritten = {{0, one->size}};
+        return before;
+    }
     const bool done = release(pointer, kind);
     if (before != cudaSuccess) return before;
     return done ? cudaSuccess : failed(cudaErrorInvalidValue);
@@ -35,7 +41,7 @@ void wmmadiag_leaks() {
     };
     std::map<std::pair<std::string, int>, Made> calls;
     for (const auto& [address, one] : memory().live) {
-        if (one->adopted || one->kind == Kind::symbol) continue;
+        if (one->adopted || one->of_graph || one->kind == Kind::symbol) continue;
         auto& made = calls[{one->file, one->line}];
         made.name = one->name;
         ++made.count;
@@ -64,6 +70,7 @@ cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) { return allocated(pointer, bytes, Kind::pinned, "cudaMallocHost"); }
 cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) { return allocated(pointer, bytes, Kind::pinned, "cudaHostAlloc"); }
 cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width, std::size_t height) {
+    if (pointer == nullptr || pitch == nullptr) return failed(cudaErrorInvalidValue);
     *pitch = (width + 511) / 512 * 512;
     return allocated(pointer, *pitch * height, Kind::device, "cudaMallocPitch");
 }
@@ -109,11 +116,22 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     return status();
 }
 
-cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t) { return allocated(pointer, bytes, Kind::device, "cudaMallocAsync"); }
-cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
+cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    if (auto* capture = capture_of(stream); capture != nullptr && pointer != nullptr && bytes != 0)
+        return allocate_in_graph(*capture, stream, pointer, bytes);
+    return allocated(pointer, bytes, Kind::device, "cudaMallocAsync");
+}
+cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    if (capture_of(stream) != nullptr) return cudaMallocAsync(pointer, bytes, stream);
     return allocated(pointer, bytes, Kind::device, "cudaMallocFromPoolAsync");
 }
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return freed(pointer, Kind::device); }
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    if (pointer != nullptr && capture_of(stream) != nullptr) return free_in_graph(stream, pointer);
+    return freed(pointer, Kind::device);
+}
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
     *pool = reinterpret_cast<cudaMemPool_t>(&memory());
     return cudaSuccess;
@@ -152,22 +170,65 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* to, const void* poin
     if (to->type == cudaMemoryTypeDevice) to->hostPointer = nullptr;
     return cudaSuccess;
 }
-cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMemLocation, unsigned, cudaStream_t) {
+cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMemLocation location, unsigned, cudaStream_t) {
     WMMADIAG_LOCKED;  // where managed memory lies is no difference here; that it is such memory is
-    return device_bytes(pointer, bytes, Access::read, "cudaMemPrefetchAsync") != nullptr && allocation_at(pointer) != nullptr
-               ? status()
-               : failed(cudaErrorInvalidValue);
+    auto* one = allocation_at(pointer);
+    if (device_bytes(pointer, bytes, Access::read, "cudaMemPrefetchAsync") == nullptr || one == nullptr) return failed(cudaErrorInvalidValue);
+    one->prefetched = location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId;
+    return status();
 }
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void* pointer, std::size_t, unsigned) {
     WMMADIAG_LOCKED;  // the host may look at managed memory at any time here
     const auto* one = allocation_at(pointer);
     return one != nullptr && one->kind == Kind::managed ? status() : failed(cudaErrorInvalidValue);
 }
-cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
+// Advice moves nothing here; what was given is kept for the program to ask, for an allocation as a whole.
+cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location) {
     WMMADIAG_LOCKED;
-    return device_bytes(pointer, bytes, Access::read, "cudaMemAdvise") != nullptr && allocation_at(pointer) != nullptr
-               ? status()
-               : failed(cudaErrorInvalidValue);
+    auto* one = allocation_at(pointer);
+    if (device_bytes(pointer, bytes, Access::read, "cudaMemAdvise") == nullptr || one == nullptr) return failed(cudaErrorInvalidValue);
+    const int device = location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId;
+    switch (advice) {
+        case cudaMemAdviseSetReadMostly: one->read_mostly = true; break;
+        case cudaMemAdviseUnsetReadMostly: one->read_mostly = false; break;
+        case cudaMemAdviseSetPreferredLocation: one->preferred = device; break;
+        case cudaMemAdviseUnsetPreferredLocation: one->preferred = cudaInvalidDeviceId; break;
+        case cudaMemAdviseSetAccessedBy: one->accessed_by = device; break;
+        case cudaMemAdviseUnsetAccessedBy: one->accessed_by = cudaInvalidDeviceId; break;
+    }
+    return status();
+}
+cudaError_t cudaMemRangeGetAttribute(void* data, std::size_t size, cudaMemRangeAttribute attribute, const void* pointer, std::size_t bytes) {
+    WMMADIAG_LOCKED;
+    const auto* one = allocation_at(pointer);
+    if (data == nullptr || size < sizeof(int) || one == nullptr || one->kind != Kind::managed ||
+        bytes > one->size - (reinterpret_cast<std::uint64_t>(pointer) - one->address))
+        return failed(cudaErrorInvalidValue);
+    auto* value = static_cast<int*>(data);
+    switch (attribute) {
+        case cudaMemRangeAttributeReadMostly: *value = one->read_mostly ? 1 : 0; break;
+        case cudaMemRangeAttributePreferredLocation: *value = one->preferred; break;
+        case cudaMemRangeAttributeAccessedBy:
+            for (std::size_t i = 0; i < size / sizeof(int); ++i) value[i] = i == 0 ? one->accessed_by : cudaInvalidDeviceId;
+            break;
+        case cudaMemRangeAttributeLastPrefetchLocation: *value = one->prefetched; break;
+        case cudaMemRangeAttributePreferredLocationType:
+        case cudaMemRangeAttributeLastPrefetchLocationType: {
+            const int at = attribute == cudaMemRangeAttributePreferredLocationType ? one->preferred : one->prefetched;
+            *value = at == cudaInvalidDeviceId ? cudaMemLocationTypeInvalid
+                     : at == cudaCpuDeviceId   ? cudaMemLocationTypeHost
+                                               : cudaMemLocationTypeDevice;
+            break;
+        }
+        default: *value = one->preferred == cudaInvalidDeviceId ? 0 : one->preferred; break;
+    }
+    return status();
+}
+cudaError_t cudaMemRangeGetAttributes(void** data, std::size_t* sizes, cudaMemRangeAttribute* attributes, std::size_t count, const void* pointer,
+                                      std::size_t bytes) {
+    for (std::size_t i = 0; i < count; ++i)
+        if (const auto error = cudaMemRangeGetAttribute(data[i], sizes[i], attributes[i], pointer, bytes); error != cudaSuccess) return error;
+    return status();
 }
 
 }  // extern "C"

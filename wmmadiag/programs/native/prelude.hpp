@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <initializer_list>
 #include <new>
 #include <tuple>
 #include <utility>
@@ -102,6 +103,25 @@ struct wmmadiag_array {
 
 namespace wmmadiag_host {
 
+// An argument of a kernel, where the device's copy of it is taken from.
+template <class T>
+struct Argument {
+    void* at;
+    explicit Argument(const volatile void* value) : at(const_cast<void*>(value)) {}
+    void* address() const { return at; }
+};
+template <class T>
+struct Argument<T&> {
+    const volatile void* at;
+    explicit Argument(const volatile void* value) : at(value) {}
+    void* address() const { return const_cast<void*>(static_cast<const void*>(&at)); }
+};
+template <class T>
+struct Argument<T&&> : Argument<T&> {
+    using Argument<T&>::Argument;
+};
+inline __attribute__((always_inline)) void** addresses(std::initializer_list<void*> all) { return const_cast<void**>(all.begin()); }
+
 inline bool configure(const char* file, int line, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
     return wmmadiag_configure(file, line, grid, block, shared, stream);
 }
@@ -145,6 +165,8 @@ template <class... More>
 std::integral_constant<std::size_t, 0> item(void**, const More&...);
 template <class... More>
 std::integral_constant<std::size_t, 0> item(const void**, const More&...);
+template <class... More>
+std::integral_constant<std::size_t, 0> item(std::nullptr_t, const More&...);
 std::integral_constant<std::size_t, 0> item(...);
 template <class Found>
 void element(const Found&) {
@@ -215,6 +237,9 @@ inline cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphN
 }
 inline cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
     return cudaGraphNodeGetDependentNodes(node, nodes, nullptr, count);
+}
+inline cudaError_t cudaGraphAddNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaGraphNodeParams* what) {
+    return cudaGraphAddNode(to, graph, after, nullptr, count, what);
 }
 extern "C" {
 cudaError_t cudaThreadSynchronize();
@@ -288,4 +313,6 @@ inline double max(double a, float b) { return fmax(a, b); }
 #define cudaGraphAddMemcpyNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemcpyNode(__VA_ARGS__))
 #define cudaGraphAddMemsetNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemsetNode(__VA_ARGS__))
 #define cudaGraphAddMemcpyNode1D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemcpyNode1D(__VA_ARGS__))
+#define cudaGraphAddNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddNode(__VA_ARGS__))
+#define cudaGraphAddMemAllocNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemAllocNode(__VA_ARGS__))
 #define cudaGraphLaunch(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphLaunch(__VA_ARGS__))

@@ -63,7 +63,10 @@ struct Allocation {
     int filled = -1;                                                 // the byte that all of it holds, and since which version; -1: not known
     std::uint64_t filled_version = 0;
     std::byte* before = nullptr;  // its bytes before the launch that is running wrote to it, of memory that the host sees
-    bool raced = false;           // host code and work that it had not waited for met in it, and that was told
+    bool read_mostly = false;     // what the program has advised, and where to it fetched it last
+    int preferred = cudaInvalidDeviceId, accessed_by = cudaInvalidDeviceId, prefetched = cudaInvalidDeviceId;
+    bool of_graph = false;  // made by a node of a graph: it lives as long as that
+    bool raced = false;     // host code and work that it had not waited for met in it, and that was told
 };
 
 // The allocation that holds an address, or nullptr.
@@ -101,6 +104,7 @@ struct KernelInfo {
     std::uint64_t parameter_bytes = 0, static_shared = 0, local_bytes = 0, constant_bytes = 0;
     const std::uint32_t* offsets = nullptr;
     const std::uint32_t* sizes = nullptr;
+    std::uint64_t body = 0;  // where the host's function of it begins; 0: of a module
 };
 // Launches a kernel; `arguments`: the addresses of its arguments.
 cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative);

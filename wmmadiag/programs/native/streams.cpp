@@ -86,6 +86,16 @@ cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work, cudaG
     return error;
 }
 
+Capture* capture_of(cudaStream_t stream) {
+    auto* one = stream_of(stream);
+    return one != nullptr && one->capturing ? &one->capturing : nullptr;
+}
+
+Node* captured_node(cudaStream_t stream) {
+    const auto* capture = capture_of(stream);
+    return capture != nullptr && !capture->last.empty() ? capture->last.back() : nullptr;
+}
+
 cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& graph) {
     auto* one = stream_of(stream);
     if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
@@ -183,6 +193,12 @@ cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) { return cudaGetDevic
 // Attributes of a stream are wishes about caches and waiting, without effect on results.
 cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID, const cudaStreamAttrValue*) {
     WMMADIAG_LOCKED;
+    return stream_of(stream) != nullptr ? status() : failed(cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID, cudaStreamAttrValue* value) {
+    WMMADIAG_LOCKED;
+    if (value == nullptr) return failed(cudaErrorInvalidValue);
+    *value = {};
     return stream_of(stream) != nullptr ? status() : failed(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -285,6 +301,25 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (one == nullptr || one == &handles().legacy || one->capturing)
         return failed(one == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorIllegalState);
     one->capturing = {std::make_shared<Graph>(), {}};
+    return status();
+}
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after, const cudaGraphEdgeData*,
+                                          std::size_t count, cudaStreamCaptureMode mode) {
+    WMMADIAG_LOCKED;
+    if (graph == nullptr) return failed(cudaErrorInvalidValue);
+    if (const auto error = cudaStreamBeginCapture(stream, mode); error != cudaSuccess) return error;
+    auto& capture = *capture_of(stream);
+    capture.graph = reinterpret_cast<GraphHandle*>(graph)->graph;
+    for (std::size_t i = 0; i < count; ++i) capture.last.push_back(reinterpret_cast<Node*>(after[i]));
+    return status();
+}
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*, std::size_t count,
+                                                unsigned flags) {
+    WMMADIAG_LOCKED;
+    auto* capture = capture_of(stream);
+    if (capture == nullptr) return failed(cudaErrorIllegalState);
+    if (flags == cudaStreamSetCaptureDependencies) capture->last.clear();
+    for (std::size_t i = 0; i < count; ++i) capture->last.push_back(reinterpret_cast<Node*>(nodes[i]));
     return status();
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
