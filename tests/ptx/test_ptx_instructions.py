@@ -203,7 +203,7 @@ REFUSED = [
     ("suld.b.2d.b32 r0, [s, {r0, r1}];", "textures"),
     ("alloca.u64 d0, 16;", "stack"),
     ("multimem.ld_reduce.global.add.f32 f0, [d0];", "multimem"),
-    ("vadd4.u32.u32.u32 r0, r1, r2, r3;", "video"),
+    ("vset4.u32.u32.eq r0, r1, r2, r3;", "video"),
     ("shfl.idx.b32 r0, r1, 0, 31;", "lacks .sync"),
     ("frobnicate.b32 r0, r1;", "unknown instruction 'frobnicate'"),
     ("add.frob.s32 r0, r1, r2;", "this combination of modifiers of 'add'"),
