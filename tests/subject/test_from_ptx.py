@@ -318,19 +318,19 @@ def readers_of_cpp(run: Callable[[], object]) -> set[str]:
     """Functions of the readers of C++ that get PTX to read while something runs."""
     found: set[str] = set()
 
-    def watch(frame: FrameType, event: str, argument: object) -> None:
+    def watch(frame: FrameType, event: str, argument: object) -> None:  # of calls alone, as it returns nothing
         code = frame.f_code
-        if event == "call" and code.co_filename in READERS:
+        if code.co_filename in READERS:
             texts = [one for one in list(frame.f_locals.values()) if isinstance(one, (str, bytes))]
             if any((".entry" if isinstance(one, str) else b".entry") in one for one in texts):
                 found.add(f"{Path(code.co_filename).name}:{code.co_name}")
 
-    before = sys.getprofile()
-    sys.setprofile(watch)
+    before = sys.gettrace()
+    sys.settrace(watch)
     try:
         run()
     finally:
-        sys.setprofile(before)
+        sys.settrace(before)
     return found
 
 

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,6 +44,7 @@ class Program:
     # calls a function in its place: outputs by role
     call: Callable[[Callable[..., Any]], Mapping[str, Doubles]] = field(repr=False)
     rounds: Rounds = field(default_factory=Rounds, repr=False)
+    _compiled: dict[FunctionType, CodeType] = field(default_factory=dict, init=False, repr=False)
 
     def changed(self, part: Part, tree: ast.FunctionDef) -> Mapping[str, Doubles]:
         """The outputs with one part's definition replaced.
@@ -63,14 +64,24 @@ class Program:
         for one in self.parts:
             space = spaces.setdefault(id(one.function.__globals__), dict(one.function.__globals__))
             space |= self.rounds.names()
-            body = self.rounds.counted(tree if one is part else one.tree)
-            exec(compile(ast.Module([body], []), "<reference>", "exec"), space)
-            made[one.function] = space[body.name]
+            exec(self._code(one, tree if one is part else one.tree), space)
+            made[one.function] = space[one.tree.name]
         for space in spaces.values():
             for name, value in space.items():
                 if isinstance(value, FunctionType) and value in made:
                     space[name] = made[value]
         return self.call(made[self.root])
+
+    def _code(self, part: Part, tree: ast.FunctionDef) -> CodeType:
+        """A part's definition, compiled; as it is, once."""
+        if tree is not part.tree:
+            return self._counted(tree)
+        if part.function not in self._compiled:
+            self._compiled[part.function] = self._counted(tree)
+        return self._compiled[part.function]
+
+    def _counted(self, tree: ast.FunctionDef) -> CodeType:
+        return compile(ast.Module([self.rounds.counted(tree)], []), "<reference>", "exec")
 
 
 def program_of(bound: BoundCase) -> Program | None:
