@@ -55,6 +55,7 @@ YIELDS = [
     ("less", "out[threadIdx.x] = a[threadIdx.x * n + m];", "a[threadIdx.x * n]"),
     ("less", "out[threadIdx.x] = a[min(m, n)];", "a[m]"),
     ("less", "out[threadIdx.x] = alpha * alpha * a[0];", "= alpha * a[0]"),
+    ("less", "out[threadIdx.x] = (float)(int)a[0] * alpha;", "(float)a[0] * alpha"),
     ("operation", "int w = threadIdx.x / 32; out[w] = a[w];", "threadIdx.x % 32"),
     ("operation", "out[threadIdx.x] = a[0] + a[1];", "a[0] - a[1]"),
     ("group", "int g = blockIdx.x % n; out[g] = a[g];", "blockIdx.x / (m / n)"),
@@ -173,6 +174,7 @@ NEVER = [
     ("variable", "for (int i = 0; i < n; ++i) { int j = i; out[j] = a[i]; }", "for (int i = 0; j"),
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
     ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),
+    ("less", "out[0] = *(float*)a;", "*a"),  # a pointer's cast is no number's
     ("operation", "out[threadIdx.x] = *(a + n);", "a - n"),
     ("exchange", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32 % threadIdx.x]"),
     ("factor_more", "out[threadIdx.x] = 0.0f;", "0.0f * alpha"),

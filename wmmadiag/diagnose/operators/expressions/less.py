@@ -14,11 +14,14 @@ _ONE_SIDED = frozenset({"/", "%", "<<", ">>", "&"})
 
 @operator
 def less(program: Program) -> Iterator[Draft]:
-    """One operand of a sum, product or other operation in place of it all; an argument in place of the call."""
+    """One operand of a sum, product or other operation in place of it all; an argument in place of the call; a number
+    as it is in place of it in another type."""
     for one in program.expressions:
         for kept in [*_parts(one), *_inner(one)]:
             if one.type.takes(kept.type) and kept.kind != "literal":
                 yield replaced(one, text_of(kept))
+        if one.kind == "cast" and len(one.operands) == 1 and one.type.arithmetic and one.operands[0].type.arithmetic:
+            yield replaced(one, text_of(one.operands[0]), f"without the cast to {one.operator}")
 
 
 def _inner(one: Expression) -> list[Expression]:
