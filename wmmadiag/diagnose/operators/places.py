@@ -119,6 +119,7 @@ class _Reaching:
     def __init__(self, texts: Texts, entry: str) -> None:
         self.texts = texts
         self.entry = entry.partition("<")[0].rpartition("::")[2].strip()
+        self.arguments = entry.partition("<")[2].encode()  # types whose calls no text of the sources names
         self.units: list[Unit] = []
         self.declared: list[Declarations] = []
         macros: dict[str, tuple[Unit, Macro]] = {}
@@ -133,6 +134,7 @@ class _Reaching:
         self.functions: dict[str, list[tuple[Unit, Function]]] = {}
         self.constants: dict[str, list[_Constant]] = {}
         self.enumerators: list[str] = []
+        self.called: dict[str, set[str]] = {}  # of a type that is called, or compared, the names of the operators
         for unit, each in zip(self.units, self.declared, strict=True):
             self._names_of(unit, each)
         shared = {
@@ -153,6 +155,8 @@ class _Reaching:
         for function in each.functions:
             if function.body is not None:
                 self.functions.setdefault(function.name, []).append((unit, function))
+                if function.name.startswith("operator"):
+                    self.called.setdefault(function.scope.rpartition("::")[2], set()).add(function.name)
         for variable in each.variables:
             self._constant(variable.name, unit, variable.node)
         for node in descendants(unit.source.root, "enumerator"):
@@ -214,6 +218,8 @@ class _Reaching:
             for text in self._texts_of(name):
                 for word in dict.fromkeys(_WORD.findall(text)):
                     plain = word.decode()
+                    for called in sorted(self.called.get(plain, ())):  # by no name of its own
+                        reach(called)
                     if plain in self.functions or plain in self.macros or plain in self.constants:
                         reach(plain)
             order.append(name)
@@ -222,6 +228,8 @@ class _Reaching:
         return order
 
     def _texts_of(self, name: str) -> Iterator[bytes]:
+        if name == self.entry:
+            yield self.arguments
         for unit, function in self.functions.get(name, ()):
             yield unit.source.code.code[function.start : function.node.end_byte]
         if name in self.macros:

@@ -95,7 +95,9 @@ class Place:
             for symbol in symbols:
                 ordered = symbol in _ORDERED
                 divides = symbol in ("/", "%")
-                idle = (known[0] and (divides or all(known))) or (divides and _NOUGHT.match(self.slots[other].text))
+                # Of several places each has a number of its own.
+                fixed = known[0] and (divides or all(known)) and not (self.others and one == 0)
+                idle = fixed or (divides and _NOUGHT.match(self.slots[other].text))
                 if (one == first or ordered) and not idle and (known[1] or symbol not in _BITS):
                     yield OPERATORS[symbol], one, other
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from wmmadiag.csource import precedence
 from wmmadiag.csource.nodes import field
 from wmmadiag.diagnose.operators.cuda_names import ENUMERATORS, FAMILIES
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced, statement_replaced
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -32,7 +32,14 @@ def sibling_function(program: Program) -> Iterator[Draft]:
         for other in known.siblings(one):
             text = renamed_call(one, other)
             if text is not None:
-                yield replaced(one, text, f"{other} for {one.operator}")
+                note = f"{other} for {one.operator}"
+                # A macro that stands alone may be a statement, which no expression holds.
+                alone = one.parent is None and one.statement.kind == "expression" and one.operator in program.macros
+                yield (
+                    statement_replaced(one.statement, f"{text.text};", note, one.role)
+                    if alone
+                    else replaced(one, text, note)
+                )
 
 
 @operator

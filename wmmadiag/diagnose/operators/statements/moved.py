@@ -17,7 +17,7 @@ _FARTHEST = 2
 
 @operator
 def moved(program: Program) -> Iterator[Draft]:
-    """A statement out of the loop or branch that it begins or ends, into the one beside it, or past its neighbours."""
+    """A statement out of the loop or branch around it, into the one beside it, or past its neighbours."""
     for one in program.statements:
         if one.kind not in MOVABLE or not one.braced or one.parent is None:
             continue
@@ -49,11 +49,8 @@ def _out(one: Statement) -> Iterator[Draft]:
     around = block.parent
     if not around.braced:
         return
-    before = all(earlier.kind == "declaration" or earlier.order for earlier in one.block[: one.index])
-    if before or one.index == 0 or one.role in ("call", "assignment"):
-        yield _move(one, around.start, f"{_source(one)}\n{indent(around)}", "before the loop or branch around it")
-    if one.index >= len(one.block) - 2 or one.role in ("call", "assignment"):
-        yield _move(one, around.end, f"\n{indent(around)}{_source(one)}", "after the loop or branch around it")
+    yield _move(one, around.start, f"{_source(one)}\n{indent(around)}", "before the loop or branch around it")
+    yield _move(one, around.end, f"\n{indent(around)}{_source(one)}", "after the loop or branch around it")
 
 
 def _into(one: Statement) -> Iterator[Draft]:
