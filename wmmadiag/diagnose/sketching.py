@@ -2,7 +2,8 @@
 
 A place is as likely as the likeliest change of it that an operator makes. Of its fillings those of one tier are equally
 likely: the more there are, the less each is. So whole tiers are tried in the order of a place's score less the
-logarithm of their number, without a weight of their own.
+logarithm of their number, without a weight of their own; what is put together of two names comes when every place was
+filled with what keeps its expression or is one name.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.slots import Place, alike, places
 from wmmadiag.diagnose.ranking import Ranked, line_of
 from wmmadiag.diagnose.search import Ledger, Tell, Tried
-from wmmadiag.diagnose.trials.holes import MOST_HOLES, Filling, Hole, Sketch
+from wmmadiag.diagnose.trials.holes import MOST_HOLES, Filling, Sketch
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 
 Spans: TypeAlias = NDArray[np.float64]
@@ -38,6 +40,7 @@ _WORK = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Tier:
+    far: int  # whether nothing of the expression is kept
     score: float  # of each of its fillings
     place: Place
     fillings: Sequence[Filling]
@@ -106,11 +109,12 @@ def _tiers(program: Program, order: Sequence[Ranked]) -> list[_Tier]:
     found = []
     alone = list(places(program))
     for place in (*alone, *alike(alone)):
-        known = [scores.best(hole) for hole in place.holes]
+        known = [scores.of(one) for one in (place.expression, *place.others)]
         score = min((one for one in known if one is not None), default=None)
         if score is not None:
-            found += [_Tier(score - math.log(len(some)), place, some) for some in place.tiers() if some]
-    return sorted(found, key=lambda one: -one.score)
+            found += [_Tier(far, score - math.log(len(some)), place, some)
+                      for far, some in enumerate(place.tiers()) if some]  # fmt: skip
+    return sorted(found, key=lambda one: (one.far, -one.score))
 
 
 class _Scores:
@@ -127,12 +131,21 @@ class _Scores:
             starts, ends, scores = zip(*held, strict=True)
             self._held[file] = np.array(starts, float), np.array(ends, float), np.array(scores, float)
 
-    def best(self, hole: Hole) -> float | None:
-        """The best of the changes that are within a hole; None where there is none."""
-        if hole.file not in self._held:
+    def of(self, one: Expression) -> float | None:
+        """The best of the changes that are within an expression, or an equal share of what is known of the one around
+        it: few operators change a number. None where there is nothing."""
+        around = one.parent
+        known = [self._within(one)]
+        if around is not None and (whole := self._within(around)) is not None:
+            known.append(whole - math.log(len(around.parts())))
+        return max((each for each in known if each is not None), default=None)
+
+    def _within(self, one: Expression) -> float | None:
+        file, (start, end) = one.unit.file, one.whole
+        if file not in self._held:
             return None
-        starts, ends, scores = self._held[hole.file]
-        inside = scores[(starts >= hole.start) & (ends <= hole.end)]
+        starts, ends, scores = self._held[file]
+        inside = scores[(starts >= start + one.unit.base) & (ends <= end + one.unit.base)]
         return float(inside.max()) if inside.size else None
 
 

@@ -73,20 +73,21 @@ class Place:
         for other in self.others:
             yield other, (text_of(other), *self.slots[1:])
 
-    def tiers(self) -> Iterator[list[Filling]]:
-        """Fillings, in groups of which each is likelier than what follows it; what another place has is left out."""
-        one, count = self.expression, len(self.slots)
-        others = range(1, count)
+    def tiers(self) -> tuple[list[Filling], list[Filling]]:
+        """Fillings that keep the expression or are one name, and those that are put together of two; what another
+        place has is left out."""
+        one, others = self.expression, range(1, len(self.slots))
         if one.type.kind == "bool" or one.role == "condition":
-            yield from self._conditions(others)
-            return
+            return list(self._conditions(others)), []
         symbols = _OPERATIONS[one.type.kind]
-        alone = [(ALONE, slot, slot) for slot in others]
-        yield [*alone, *(filling for slot in others for filling in self._of_two(0, slot, symbols))]
-        if one.type.kind == "integer" and not self.others:
-            simple = range(1, self.donors)
-            yield [filling for first in simple for second in simple if first < second
-                   for filling in self._of_two(first, second, _OF_TWO)]  # fmt: skip
+        near = [(ALONE, slot, slot) for slot in others]
+        near += [filling for slot in others for filling in self._of_two(0, slot, symbols)]
+        if one.type.kind != "integer" or self.others:
+            return near, []
+        simple = range(1, self.donors)
+        far = [filling for first in simple for second in simple if first < second
+               for filling in self._of_two(first, second, _OF_TWO)]  # fmt: skip
+        return near, far
 
     def _of_two(self, first: int, second: int, symbols: Sequence[str]) -> Iterator[Filling]:
         """Two slots under each operator that makes sense of them."""
@@ -101,14 +102,14 @@ class Place:
                 if (one == first or ordered) and not idle and (known[1] or symbol not in _BITS):
                     yield OPERATORS[symbol], one, other
 
-    def _conditions(self, others: Sequence[int]) -> Iterator[list[Filling]]:
-        compared = [
-            (OPERATORS[symbol], first, second) for first in others for second in others for symbol in _COMPARISONS
-            if first < second or (symbol in ("<", "<=") and first != second)
-        ]  # fmt: skip
-        if not self.others:
-            yield compared
-        yield [(code + further, first, second) for code, first, second in compared for further in (AND, OR)]
+    def _conditions(self, others: Sequence[int]) -> Iterator[Filling]:
+        """One comparison; and the condition with one comparison more, which alone is for several places."""
+        for first in others:
+            for second in others:
+                for symbol in _COMPARISONS:
+                    if first < second or (symbol in ("<", "<=") and first != second):
+                        code = OPERATORS[symbol]
+                        yield from ((code + further, first, second) for further in ((0, AND, OR)[bool(self.others) :]))
 
     def draft(self, filling: Filling) -> Draft:
         """A filling as a change of text."""
@@ -192,6 +193,8 @@ def places(program: Program) -> Iterator[Place]:
             named.setdefault(atom.text, Text(atom.text, precedence.POSTFIX))
         for text in (*_EVEN[kind], *numbers.get(kind, ())[:_NUMBERS]):
             named.setdefault(text, Text(text))
+        if one.kind == "literal":  # a number rather than what happens to be one
+            named = dict(sorted(named.items(), key=lambda item: _NUMBER.match(item[0]) is None))
         donors = len(named) + 1
         target = _target(one)
         if target is not None and kind == "float" and target.type.kind != "float":

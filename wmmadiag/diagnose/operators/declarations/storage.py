@@ -16,6 +16,7 @@ _ALIGNMENTS = (16, 32, 128)
 _OTHERS = {
     "float": ("half",), "half": ("float",), "int8_t": ("uint8_t",), "uint8_t": ("int8_t",), "int16_t": ("uint16_t",),
     "uint16_t": ("int16_t",), "char": ("unsigned char", "signed char"), "short": ("unsigned short",),
+    "unsigned char": ("signed char",), "signed char": ("unsigned char",), "unsigned short": ("short",),
 }  # fmt: skip
 
 
@@ -23,6 +24,8 @@ _OTHERS = {
 def storage(program: Program) -> Iterator[Draft]:
     """An array of a thread's own in shared memory; another alignment; numbers of another width, or with a sign."""
     for one in program.statements:
+        if one.node.type in ("type_definition", "alias_declaration"):
+            yield from _typed(one)
         if one.kind != "declaration" or not one.declares:
             continue
         variable = one.declares[0]
@@ -47,7 +50,9 @@ def _aligned(one: Statement) -> Iterator[Draft]:
 
 def _typed(one: Statement) -> Iterator[Draft]:
     node = field(one.node, "type")
-    if node is None or node.type not in ("primitive_type", "type_identifier"):
+    if node is not None and node.type == "type_descriptor":  # of an alias
+        node = field(node, "type")
+    if node is None or node.type not in ("primitive_type", "type_identifier", "sized_type_specifier"):
         return
     text = one.unit.source.text(node)
     for other in _OTHERS.get(text.lstrip("_"), ()):

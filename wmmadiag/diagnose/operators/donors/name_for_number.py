@@ -11,7 +11,7 @@ from wmmadiag.diagnose.operators.making import Draft, Text, replaced
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST, _MOST_PLACES = 2, 8
+_MOST, _MOST_PLACES, _MOST_GIVEN = 2, 8, 12
 
 
 @operator
@@ -26,10 +26,15 @@ def name_for_size(program: Program) -> Iterator[Draft]:
 
 @operator
 def name_for_number(program: Program) -> Iterator[Draft]:
-    """A size that has a name, for a number; the counter of a loop around it, or a coordinate, for a fixed index."""
+    """A size that has a name, for a number; the counter of a loop around it, or a coordinate, for a fixed index; any
+    name for a number that a function of the program is given."""
     for one in program.expressions:
         if one.kind != "literal":
             continue
+        if one.parent is not None and one.parent.kind == "call" and one.parent.operator in program.functions:
+            yield from (
+                replaced(one, Text(atom.text, precedence.POSTFIX)) for atom in names_for(program, one, _MOST_GIVEN)
+            )
         for atom in sizes_for(program, one):
             yield replaced(one, Text(atom.text, precedence.POSTFIX))
         if one.role == "index" and one.parent is not None and one.parent.kind == "subscript" and not one.fixed:

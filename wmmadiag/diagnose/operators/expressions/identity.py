@@ -1,0 +1,79 @@
+"""What leaves an accumulated value as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_GREATEST = "INFINITY", "3.402823466e+38f"
+_IDENTITIES = {
+    "+=": ("0.0f",), "-=": ("0.0f",), "*=": ("1.0f",),
+    **dict.fromkeys(("max", "fmaxf", "fmax", ">", ">="), tuple(f"-{text}" for text in _GREATEST)),
+    **dict.fromkeys(("min", "fminf", "fmin", "<", "<="), _GREATEST),
+}  # fmt: skip
+"""By the operator, the function, or the comparison after which another value is taken."""
+_NAMED = frozenset({"name", "member", "subscript"})
+
+
+@operator
+def identity(program: Program) -> Iterator[Draft]:
+    """What changes no sum, product, greatest or least of real numbers, for the constant that it begins with."""
+    kept: dict[str, dict[str, None]] = {}
+    for one in program.all_expressions():
+        for name, how in _accumulated(one):
+            kept.setdefault(name, {})[how] = None
+    for one in program.expressions:
+        if (
+            one.varying is not False
+            or one.type.kind != "float"
+            or one.fixed
+            or one.kind not in ("literal", "unary", "name")
+        ):
+            continue
+        for how in kept.get(_begun(one), ()):
+            for text in _IDENTITIES[how]:
+                if text != one.text:
+                    yield replaced(one, Text(text, precedence.UNARY if text.startswith("-") else precedence.PRIMARY))
+
+
+def _accumulated(one: Expression) -> Iterator[tuple[str, str]]:
+    """The variable or array that a statement accumulates in, and how: `x += …`, `x = max(x, …)`, `if (… > x) x = …`."""
+    if one.kind != "assignment" or not one.operands or one.operands[0].kind not in _NAMED:
+        return
+    target, name = one.operands[0], _base(one.operands[0])
+    if one.operator in _IDENTITIES:
+        yield name, one.operator
+    for part in one.operands[1].under():
+        if (
+            part.kind == "call"
+            and part.operator in _IDENTITIES
+            and any(arg.text == target.text for arg in part.operands)
+        ):
+            yield name, part.operator
+    around = one.statement.parent
+    while around is not None and around.kind == "block":
+        around = around.parent
+    condition = around.condition if around is not None and around.kind == "if" else None
+    for part in condition.under() if condition is not None else ():
+        if part.kind == "binary" and part.operator in _IDENTITIES and part.operands[1].text == target.text:
+            yield name, part.operator
+
+
+def _begun(one: Expression) -> str:
+    """The variable or array that is set to an expression; "" where none is."""
+    if one.parent is None:
+        declared = one.statement.declares
+        return declared[0].name if one.statement.kind == "declaration" and len(declared) == 1 else ""
+    sets = one.parent.kind == "assignment" and one.parent.operator == "=" and one.number == 1
+    return _base(one.parent.operands[0]) if sets else ""
+
+
+def _base(one: Expression) -> str:
+    while one.kind == "subscript":
+        one = one.operands[0]
+    return one.text
