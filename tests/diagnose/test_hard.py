@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmmadiag.diagnose.engine import case_bench
-from wmmadiag.diagnose.hard import hard_names
+from wmmadiag.diagnose.engine import case_bench, diagnose_card
+from wmmadiag.diagnose.hard import hard_names, runs_on_hard_inputs
+from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.catalogue.attention import OPERATION
 from wmmadiag.subject.card import Card
@@ -53,3 +54,37 @@ def test_integers_stay_as_they_are_drawn_where_sums_are_hard() -> None:
     plain, hard = draw("", tensors, 3), draw("spike", tensors, 3, hard=OPERATION.hard_inputs)
     assert np.array_equal(plain["seqlens"], hard["seqlens"])
     assert not np.array_equal(plain["q"], hard["q"])
+
+
+def test_inputs_that_a_kernel_of_ones_own_cannot_bear_refute_no_change(tmp_path: Path) -> None:
+    # Right, it overflows on great scores: nobody said that it must not.
+    (tmp_path / "odds.cu").write_text(
+        "__global__ void odds(const float* x, float* out, int n) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n && x[i] > -5.0f) out[i] = expf(4.0f * x[i]) / expf(4.0f * x[i]);\n"
+        "}\n"
+    )
+    (tmp_path / "reference.py").write_text(
+        "import numpy as np\n"
+        "def odds(inputs, symbols):\n"
+        "    made = np.exp(inputs['x'].astype(float))\n"
+        "    return {'out': (made, 1e-3 * made)}\n"
+    )
+    role = '[[arguments]]\nrole = "{0}"\ndtype = "f32"\nshape = ["N"]\ndirection = "{1}"\n'
+    (tmp_path / "odds.toml").write_text(
+        'format = 1\nname = "odds"\nsource = "odds.cu"\nentry = "odds"\n[computes]\npython = "reference.py:odds"\n'
+        + role.format("x", "in") + role.format("out", "out")
+        + '[[arguments]]\nname = "n"\ndtype = "s32"\nvalue = "N"\n'
+        '[launch]\ngrid = "ceil_div(N, 64)"\nblock = 64\n[[cases]]\nN = 100\n[[cases]]\nN = 200\n'
+    )  # fmt: skip
+    card = load_card(tmp_path / "odds.toml")
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
+    assert any(not run.passed for _, run in runs_on_hard_inputs(bench, card.cases[-1], {}))
+    [cause] = diagnose_card(card, threads=1).causes
+    assert cause.fix is not None and "expf(5.0f * x[i]) / expf(4.0f * x[i])" in cause.fix.diff
+
+
+def test_queries_and_keys_of_one_axis_have_no_scores() -> None:
+    tensors = {"q": ((64,), TYPES["f32"]), "k": ((64,), TYPES["f32"])}
+    with pytest.raises(ConfigurationError, match="which rows make a score is not known"):
+        draw("spike", tensors, 3, hard=OPERATION.hard_inputs)

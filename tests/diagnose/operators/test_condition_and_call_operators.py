@@ -144,3 +144,17 @@ def test_a_function_of_the_same_types_is_another_ones_sibling_whatever_its_name(
     body = "__shared__ int bar; arrive(&bar); out[0] = bar;"
     assert yields(body, "sibling_function", "copies_came(&bar);", head)
     assert not yields(body, "sibling_function", "copies_came(&bar);", head.replace("came(int*", "came(float*"))
+
+
+def test_a_macro_that_is_a_statement_gives_way_to_another_one_as_a_statement() -> None:
+    head = "#define PUT4(x) { out[0] = x; }\n#define PUT4T(x) { out[1] = x; }\n"
+    [kind] = [change.kind for change, text in made("PUT4(a[0]);", "sibling_function", head) if "PUT4T(a[0]);" in text]
+    assert kind == "statement"
+
+
+def test_what_a_type_is_called_for_is_reached() -> None:
+    head = "struct Rows { int n; __device__ int operator()(int r, int c) const { return r * n + c; } };\n"
+    assert yields("Rows at{n}; out[at(m, n)] = a[0];", "operation", "return r - n + c;", head) or yields(
+        "Rows at{n}; out[at(m, n)] = a[0];", "exchange", "return c * n + r;", head
+    )
+    assert not yields("out[m] = a[0];", "exchange", "return c * n + r;", head)

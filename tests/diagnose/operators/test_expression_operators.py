@@ -52,6 +52,16 @@ YIELDS = [
     ("name_for_number", "float x[4]; for (int i = 0; i < 4; ++i) x[0] += a[i]; out[0] = x[1];", "x[i] += a[i]"),
     ("nudged", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < n - 1"),
     ("nudged", "out[threadIdx.x] = a[n];", "a[n + 1]"),
+    ("identity", "float x = 0.0f; for (int i = 0; i < n; ++i) x = fmaxf(x, a[i]); out[0] = x;", "float x = -INFINITY"),
+    (
+        "identity",
+        "float x = 0.0f; for (int i = 0; i < n; ++i) if (a[i] < x) x = a[i]; out[0] = x;",
+        "float x = INFINITY",
+    ),
+    ("identity", "float x; x = 0.0f; for (int i = 0; i < n; ++i) x *= a[i]; out[0] = x;", "x = 1.0f;"),
+    ("name_for_number", "copy4(out, a); out[0] = place(0, n);", "place(m, n)"),
+    ("carried", "float x = a[0]; out[0] = fmaxf(x + alpha, 0.0f);", "float x = a[0] + alpha; out[0] = fmaxf(x, 0.0f)"),
+    ("carried", "float x = a[0] * alpha; out[0] = x - b[0];", "float x = a[0]; out[0] = x * alpha - b[0]"),
     ("less", "out[threadIdx.x] = a[threadIdx.x * n + m];", "a[threadIdx.x * n]"),
     ("less", "out[threadIdx.x] = a[min(m, n)];", "a[m]"),
     ("less", "out[threadIdx.x] = alpha * alpha * a[0];", "= alpha * a[0]"),
@@ -173,6 +183,8 @@ NEVER = [
     ("variable", "out[threadIdx.x] = a[0];", "b[threadIdx.x] ="),  # nothing is stored through a pointer to const
     ("variable", "for (int i = 0; i < n; ++i) { int j = i; out[j] = a[i]; }", "for (int i = 0; j"),
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
+    ("identity", "float x = 0.0f; x = fmaxf(a[0], a[1]); out[0] = x;", "float x = -INFINITY"),  # nothing is accumulated
+    ("carried", "float x = a[0]; { float y = b[0]; out[0] = x + y; }", "float x = a[0] + y"),  # not known there
     ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),
     ("less", "out[0] = *(float*)a;", "*a"),  # a pointer's cast is no number's
     ("operation", "out[threadIdx.x] = *(a + n);", "a - n"),

@@ -9,6 +9,7 @@ SHARED = "__shared__ float s[64]; int t = threadIdx.x;"
 ASYNC = """typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> rows_t;
 typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::col_major> columns_t;
 typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> right_t;
+typedef unsigned char narrow_t;
 #define AT(r, c) out[(r) * 64 + (c)]
 __device__ float total(float x) { return x + __shfl_xor_sync(~0u, x, 16); }
 #define WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
@@ -19,6 +20,11 @@ __device__ void load(unsigned (&r)[4], unsigned p) {
 }
 """
 
+HALVES = (
+    "__shared__ half s[256]; wmma::fragment<wmma::accumulator, 16, 16, 16, half> f; __shared__ half t[8];"
+    " wmma::fill_fragment(f, __float2half(0.0f)); wmma::store_matrix_sync(s, f, 16, wmma::mem_row_major);"
+    " out[0] = __half2float(s[m]); t[0] = s[0];"
+)
 FILL_FRAGMENT = (
     "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f; wmma::fill_fragment(f, 0.0f);"
     " wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;"
@@ -149,6 +155,17 @@ YIELDS = [
     ),
     ("repeated", "float x[4]; x[0] *= alpha; out[0] = x[1];", "x[0] *= alpha; x[1] *= alpha;"),
     (
+        "repeated",
+        "float x = a[0]; x += __shfl_xor_sync(~0u, x, 2); out[0] = x;",
+        "x += __shfl_xor_sync(~0u, x, 2); x += __shfl_xor_sync(~0u, x, 1);",
+    ),
+    ("returned_again", "out[0] = total(a[0]);", "x = x + __shfl_xor_sync(~0u, x, 8); return x"),
+    (
+        "moved",
+        "float x; for (int i = 0; i < n; ++i) { out[i] = x; if (i > m) x = 0.0f; x += a[i]; out[i] += x; }",
+        "if (i > m) x = 0.0f; for (int i",
+    ),
+    (
         "scaled",
         "float x = 0; for (int i = 0; i < n; ++i) { const float f = a[i]; x += f; } out[0] = x;",
         "const float f = a[i]; x += f; x *= f;",
@@ -220,6 +237,10 @@ YIELDS = [
         "wmma::col_major> f; wmma::load_matrix_sync(f, &h[k][m * 16], 72);",
     ),
     ("storage", "int8_t w = (int8_t)m; out[0] = w;", "uint8_t w"),
+    ("storage", "narrow_t w = (narrow_t)m; out[0] = w;", "typedef signed char narrow_t"),
+    ("widened", HALVES, "__shared__ float s[256]; wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;"),
+    ("widened", HALVES, "wmma::fill_fragment(f, 0.0f);"),
+    ("widened", HALVES, "out[0] = s[m];"),
     ("assembly", "unsigned r[4]; load(r, 0); out[0] = r[0];", "m8n8.x4.trans.shared.b16"),
     ("assembly", DP4A, "dp4a.s32.s32 %0"),
     ("assembly", DP4A, "dp4a.u32.s32 %0"),
@@ -284,6 +305,8 @@ NEVER = [
     ("barrier_more", "float x = m; float y = n; float z = x * y; out[0] = z;", "float y = n; __syncthreads(); float z"),
     ("wait_more", f"{SHARED} s[t] = a[t]; __syncthreads(); out[t] = s[t];", "WAIT(0);"),
     ("storage", "const float x[2] = {1, 2}; out[0] = x[m];", "__shared__ __align__(32) const float x"),
+    ("widened", HALVES, "__shared__ float t[8]"),  # not joined to the accumulator
+    ("returned_again", "out[0] = total(a[0]);", "a = "),
     ("initial", "__shared__ float x[64]; out[0] = x[0];", "x[64] = {}"),
     ("looped", "{ int j = threadIdx.x; out[j] = b[j]; }", "for ("),
     ("scaled", "float x = 0; const float f = a[0]; x += f; out[0] = x;", "x *= f;"),  # not in a loop

@@ -81,6 +81,7 @@ class Place:
             return list(self._conditions(others)), []
         symbols = _OPERATIONS[one.type.kind]
         near = [(ALONE, slot, slot) for slot in others]
+        near += [(OPERATORS["*"], 0, 0)] if "*" in symbols and one.kind != "literal" else []
         near += [filling for slot in others for filling in self._of_two(0, slot, symbols)]
         if one.type.kind != "integer" or self.others:
             return near, []

@@ -23,7 +23,13 @@ def _scored(values: dict[str, Doubles]) -> tuple[Doubles, Doubles] | None:
         return None
     q, k = values["q"], values["k"]
     heads = (q.shape[-3], k.shape[-3]) if q.ndim == k.ndim > 2 else (1, 1)
-    if q.ndim != k.ndim or q.shape[:-3] != k.shape[:-3] or q.shape[-1] != k.shape[-1] or heads[0] % heads[1]:
+    if (
+        q.ndim != k.ndim
+        or q.ndim < 2
+        or q.shape[:-3] != k.shape[:-3]
+        or q.shape[-1] != k.shape[-1]
+        or heads[0] % heads[1]
+    ):
         raise ConfigurationError(
             f"q is {list(q.shape)} and k {list(k.shape)}: which rows make a score is not known",
             hint="hard inputs need q […, heads, M, D] and k […, heads, N, D]; take another distribution: normal",

@@ -1,0 +1,71 @@
+"""A term or factor that stands where a variable is made for where it is used, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource.variables import Variable
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.registry import operator
+
+_OPERATORS = frozenset({"+", "-", "*", "/"})
+_MOST_USES = 6
+
+
+@operator
+def carried(program: Program) -> Iterator[Draft]:
+    """`v = a + b; … f(v)` for `v = a; … f(v + b)`, and back: what comes before and what after a step between them."""
+    pool = pools(program)
+    made: dict[tuple[int, str], list[Expression]] = {}
+    used: dict[tuple[int, str], list[Expression]] = {}
+    for one in program.expressions:
+        key = id(one.statement.function)
+        if (name := _made(one)) and one.type.kind in ("float", "half"):
+            made.setdefault((key, name), []).append(one)
+        elif one.kind == "name" and not one.assigned and not one.fixed:
+            used.setdefault((key, one.text), []).append(one)
+    for (function, name), wholes in made.items():
+        uses = [one for one in used.get((function, name), ()) if one.start > wholes[0].end][:_MOST_USES]
+        for use in uses:
+            around = use.parent
+            if around is not None and _plain(around) and (use.number == 0 or around.operator in ("+", "*")):
+                term = around.operands[1 - use.number]
+                for whole in wholes:
+                    if whole.end < use.start and pool.visible(term, whole) and name not in term.names:
+                        late = binary(text_of(whole), around.operator, text_of(term))
+                        yield _both(whole, late, around, Text(name))
+        for whole in wholes:
+            if not _plain(whole):
+                continue
+            kept, term = whole.operands
+            for use in uses:
+                if whole.end < use.start and pool.visible(term, use) and name not in term.names:
+                    yield _both(whole, text_of(kept), use, binary(Text(name), whole.operator, text_of(term)))
+
+
+def _both(first: Expression, text: Text, second: Expression, other: Text) -> Draft:
+    note = f"{text.text} for {first.text}, and {other.text} for {second.text}"
+    return several([(first, text), (second, other)], note)
+
+
+def _plain(one: Expression) -> bool:
+    """Whether it is a sum or product of two real numbers."""
+    return one.kind == "binary" and one.operator in _OPERATORS and one.type.kind in ("float", "half")
+
+
+def _made(one: Expression) -> str:
+    """The variable that is set to an expression; "" where none is."""
+    if one.parent is None:
+        declared = one.statement.declares if one.statement.kind == "declaration" else []
+        return next((variable.name for variable in declared if _holds(variable, one)), "")
+    target = one.parent.operands[0] if one.parent.kind == "assignment" and one.number == 1 else None
+    return target.text if target is not None and target.kind == "name" and one.parent.operator == "=" else ""
+
+
+def _holds(variable: Variable, one: Expression) -> bool:
+    """Whether an expression is what a declared variable begins with."""
+    value = variable.value
+    return value is not None and value.start_byte <= one.start and one.end <= value.end_byte
