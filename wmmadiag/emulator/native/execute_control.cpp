@@ -19,6 +19,25 @@ Flow run_lane(Warp& warp, const Inst& inst, Mask active) {
     return Flow::next;
 }
 
+// The same for an operation of a destination and so many sources.
+template <unsigned sources>
+Flow run_lane_of(Warp& warp, const Inst& inst, Mask active) {
+    LaneArgs args{active, inst.modifiers, warp.at<std::byte>(inst.d), nullptr, {}};
+    for (unsigned i = 0; i < sources; ++i) args.s[i] = warp.at<std::byte>(inst.s[i]);
+    inst.lane(args);
+    return Flow::next;
+}
+
+Execute lane_unwatched(const Inst& inst, const ProgramSource&) {
+    unsigned sources = 0;
+    while (sources < 4 && inst.s[sources] != no_operand) ++sources;
+    for (unsigned i = sources; i < 4; ++i)
+        if (inst.s[i] != no_operand) return run_lane;
+    if (inst.d == no_operand || inst.d2 != no_operand) return run_lane;
+    constexpr std::array<Execute, 5> of{run_lane, run_lane_of<1>, run_lane_of<2>, run_lane_of<3>, run_lane};
+    return of[sources];
+}
+
 Flow branch(Warp& warp, const Inst& inst, Mask active) { return warp.branch(inst, active); }
 Flow branch_indexed(Warp& warp, const Inst& inst, Mask active) { return active == 0 ? Flow::next : warp.branch_indexed(inst, active); }
 Flow exit_lanes(Warp& warp, const Inst&, Mask active) {
@@ -193,7 +212,7 @@ Flow assertion(Warp& warp, const Inst& inst, Mask active) {
 }
 
 constexpr std::array control_table{
-    Operation{"lane", run_lane},
+    Operation{"lane", run_lane, false, lane_unwatched},
     Operation{"bra", branch, true},
     Operation{"brx.idx", branch_indexed, true},
     Operation{"exit", exit_lanes},

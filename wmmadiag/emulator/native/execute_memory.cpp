@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "access.hpp"
+#include "execute_memory_unwatched.hpp"
 #include "lane_moves.hpp"
 
 namespace wmmadiag {
@@ -206,7 +207,11 @@ Flow is_space(Warp& warp, const Inst& inst, Mask active) {
 }
 
 constexpr std::array table{
-    Operation{"ld", load}, Operation{"st", store}, Operation{"mov.pack", pack}, Operation{"mov.unpack", unpack}, Operation{"isspacep", is_space},
+    Operation{"ld", load, false, load_unwatched},
+    Operation{"st", store, false, store_unwatched},
+    Operation{"mov.pack", pack},
+    Operation{"mov.unpack", unpack},
+    Operation{"isspacep", is_space},
 };
 
 }  // namespace

@@ -54,18 +54,9 @@ Flow multiply(Warp& warp, const Inst& inst, Mask active) {
 
 // m8n8.b16: lane l holds elements 2(l mod 4), +1 of row l / 4 of each matrix, so that a register is the matrix, row after row; .trans: of
 // column l / 4. (PTX ISA, ldmatrix)
-constexpr unsigned rows_of_matrix = 8;
-constexpr std::size_t row_bytes = 16;
+Mask rows_of(unsigned matrices) { return matrices == 4 ? all_lanes : (Mask{1} << (lines_in_square * matrices)) - 1; }
 
-Mask rows_of(unsigned matrices) { return matrices == 4 ? all_lanes : (Mask{1} << (rows_of_matrix * matrices)) - 1; }
-
-// from(i) gives the rows, of a matrix that does not overlap the other.
-template <class From>
-void move_matrix(bool transposed, From&& from, std::byte* to) {
-    const auto into = [&](unsigned i) { return to + i * row_bytes; };
-    if (transposed) return transpose_8x8(from, into);
-    for (unsigned i = 0; i < rows_of_matrix; ++i) std::memcpy(into(i), from(i), row_bytes);
-}
+Square turned_if(bool transposed, const Square& square) { return transposed ? turned(square) : square; }
 
 // count: matrices; lane 8 i + r gives the address of row r of matrix i. extra: one register per matrix.
 Flow load_matrices(Warp& warp, const Inst& inst, Mask active) {
@@ -73,12 +64,12 @@ Flow load_matrices(Warp& warp, const Inst& inst, Mask active) {
     Addresses addresses;
     compute_addresses(warp, inst, addresses);
     const std::byte* row[lanes];
-    const auto flow = access(warp, inst.space, rows_of(inst.count), addresses, row_bytes, row_bytes, AccessKind::load,
+    const auto flow = access(warp, inst.space, rows_of(inst.count), addresses, bytes_in_line, bytes_in_line, AccessKind::load,
                              [&](unsigned lane, const std::byte* p) { row[lane] = p; });
     if (flow != Flow::next) return flow;
     for (unsigned m = 0; m < inst.count; ++m) {
-        const auto from = [&](unsigned i) { return row[m * rows_of_matrix + i]; };
-        move_matrix((inst.flags & flag::transposed) != 0, from, warp.at<std::byte>(inst.extra[m]));
+        const auto square = gather_square([&](unsigned i) { return row[m * lines_in_square + i]; });
+        store_square(warp.at<std::byte>(inst.extra[m]), turned_if((inst.flags & flag::transposed) != 0, square));
     }
     return Flow::next;
 }
@@ -87,26 +78,28 @@ Flow store_matrices(Warp& warp, const Inst& inst, Mask active) {
     if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
     Addresses addresses;
     compute_addresses(warp, inst, addresses);
-    std::byte matrix[lanes / rows_of_matrix][rows_of_matrix * row_bytes];
+    alignas(64) std::byte lines[lanes][bytes_in_line];
     for (unsigned m = 0; m < inst.count; ++m) {
-        const auto from = [ours = warp.at<const std::byte>(inst.extra[m])](unsigned i) { return ours + i * row_bytes; };
-        move_matrix((inst.flags & flag::transposed) != 0, from, matrix[m]);
+        const auto square = load_square(warp.at<const std::byte>(inst.extra[m]));
+        store_square(lines[m * lines_in_square], turned_if((inst.flags & flag::transposed) != 0, square));
     }
-    return access(warp, inst.space, rows_of(inst.count), addresses, row_bytes, row_bytes, AccessKind::store,
-                  [&](unsigned lane, std::byte* p) { std::memcpy(p, matrix[lane / rows_of_matrix] + lane % rows_of_matrix * row_bytes, row_bytes); });
+    return access(warp, inst.space, rows_of(inst.count), addresses, bytes_in_line, bytes_in_line, AccessKind::store,
+                  [&](unsigned lane, std::byte* p) { std::memcpy(p, lines[lane], bytes_in_line); });
 }
 
 Flow transpose_matrix(Warp& warp, const Inst& inst, Mask active) {
     if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
-    std::byte matrix[rows_of_matrix * row_bytes];  // the registers may be the same
-    std::memcpy(matrix, warp.at<std::byte>(inst.s[0]), sizeof matrix);
-    move_matrix(true, [&](unsigned i) { return matrix + i * row_bytes; }, warp.at<std::byte>(inst.d));
+    store_square(warp.at<std::byte>(inst.d), turned(load_square(warp.at<std::byte>(inst.s[0]))));
     return Flow::next;
 }
 
 constexpr std::array table{
-    Operation{"mma", multiply},           Operation{"wmma.load", load_fragment}, Operation{"wmma.store", store_fragment},
-    Operation{"ldmatrix", load_matrices}, Operation{"stmatrix", store_matrices}, Operation{"movmatrix", transpose_matrix},
+    Operation{"mma", multiply},
+    Operation{"wmma.load", load_fragment, false, load_fragment_unwatched},
+    Operation{"wmma.store", store_fragment, false, store_fragment_unwatched},
+    Operation{"ldmatrix", load_matrices},
+    Operation{"stmatrix", store_matrices},
+    Operation{"movmatrix", transpose_matrix},
 };
 
 }  // namespace

@@ -47,14 +47,19 @@ T differing(const T* values) {
     return differ;
 }
 
-// Whether the lanes have one base and one leading dimension; a fault when they differ, since the operation is then undefined.
-bool have_common_footprint(Warp& warp, const Inst& inst) {
+// Whether the lanes have one base and one leading dimension.
+bool has_common_footprint(const Warp& warp, const Inst& inst) {
     const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
-    std::uint64_t differ = ldm == nullptr ? 0 : differing(ldm);
-    if ((inst.flags & flag::address32) != 0) differ |= differing(warp.at<std::uint32_t>(inst.s[0]));
-    else differ |= differing(warp.at<std::uint64_t>(inst.s[0]));
-    if (differ == 0) [[likely]]
+    const auto differ = ldm == nullptr ? 0 : differing(ldm);
+    if ((inst.flags & flag::address32) != 0) return (differ | differing(warp.at<std::uint32_t>(inst.s[0]))) == 0;
+    return (differ | differing(warp.at<std::uint64_t>(inst.s[0]))) == 0;
+}
+
+// The same; a fault when they differ, since the operation is then undefined.
+bool have_common_footprint(Warp& warp, const Inst& inst) {
+    if (has_common_footprint(warp, inst)) [[likely]]
         return true;
+    const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
     Addresses addresses;
     compute_addresses(warp, inst, addresses);
     unsigned l = 1;
@@ -66,19 +71,19 @@ bool have_common_footprint(Warp& warp, const Inst& inst) {
 // Where the lines lie on the host.
 using Lines = std::array<std::byte*, lanes>;
 
-// Finds lines that are evenly spaced in memory that can be had at once; false where it is not that plain.
-bool reach_evenly(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind, Lines& to) {
+// The first of lines that are evenly spaced in memory that can be had at once; nullptr where it is not that plain.
+std::byte* reach_evenly(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind) {
     const std::uint64_t step = f.pitch / 8;
-    if (f.pitch % 8 != 0 || f.pitch_of_8 != 8 * f.pitch || ((f.base | step) & (inst.register_bytes - 1u)) != 0) return false;
-    std::byte* line = reach_span(warp, inst.space, f.base, (f.lines - 1) * step + f.bytes(), kind);
-    if (line == nullptr) return false;
-    for (std::uint32_t i = 0; i < f.lines; ++i) to[i] = line + i * step;
-    return true;
+    if (f.pitch % 8 != 0 || f.pitch_of_8 != 8 * f.pitch || ((f.base | step) & (inst.register_bytes - 1u)) != 0) return nullptr;
+    return reach_span(warp, inst.space, f.base, (f.lines - 1) * step + f.bytes(), kind);
 }
 
 // Checks every line of the footprint, and finds them. Lines are charged to lane 0.
 Flow reach_lines(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind, Lines& to) {
-    if (reach_evenly(warp, inst, f, kind, to)) return Flow::next;
+    if (auto* line = reach_evenly(warp, inst, f, kind); line != nullptr) {
+        for (std::uint32_t i = 0; i < f.lines; ++i) to[i] = line + i * f.pitch / 8;
+        return Flow::next;
+    }
     Addresses addresses;
     std::uint64_t low = ~std::uint64_t{0}, high = 0, bits = 0;
     for (std::uint32_t first = 0; first < f.lines; first += 8) {
@@ -137,30 +142,24 @@ void move_lines(const Warp& warp, const FragmentMap& map, const Slots& slots, co
     if (!storing) to_lanes(warp, map, slots, dense);
 }
 
-// A map of squares: each register is eight by sixteen bytes. With 16-bit elements also where memory lines run across them: then turned.
+// A map of squares: each register is one. With 16-bit elements also where memory lines run across them: then turned.
 template <bool storing, bool along>
 void move_squares(const Warp& warp, const FragmentMap& map, const Slots& slots, const Lines& line) {
-    constexpr std::size_t row = sizeof(Quads<std::uint32_t>::One);
     for (unsigned r = 0; r < map.registers; ++r) {
-        const unsigned which = storing ? map.registers - 1 - r : r;  // backwards: the first register counts
-        const unsigned original = map.original[which];
-        auto* ours = warp.at<std::byte>(slots[which]);
-        if (original != which) {
-            if (!storing) std::memcpy(ours, warp.at<std::byte>(slots[original]), row * map.square_order.size());
-            continue;
-        }
-        const auto& piece = map.pieces[which * quads_of_warp];
-        const unsigned first = piece.line / 8 * 8;
-        if constexpr (along) {
-            for (unsigned i = 0; i < map.square_order.size(); ++i) {
-                auto* there = line[first + map.square_order[i]] + piece.byte;
-                std::memcpy(storing ? there : ours + i * row, storing ? ours + i * row : there, row);
-            }
+        if (map.original[r] != r) continue;
+        const auto& piece = map.pieces[r * quads_of_warp];
+        const unsigned first = piece.line / lines_in_square * lines_in_square;
+        const auto in_memory = [&](unsigned i) {
+            if constexpr (along) return line[first + map.square_order[i]] + piece.byte;
+            else return line[piece.byte / sizeof(std::uint16_t) + i] + first * sizeof(std::uint16_t);
+        };
+        if constexpr (storing) {
+            const auto square = load_square(warp.at<std::byte>(slots[r]));
+            scatter_square(along ? square : turned(square), in_memory);
         } else {
-            const auto in_register = [&](unsigned i) { return ours + i * row; };
-            const auto in_memory = [&](unsigned i) { return line[piece.byte / sizeof(std::uint16_t) + i] + first * sizeof(std::uint16_t); };
-            if (storing) transpose_8x8(in_register, in_memory);
-            else transpose_8x8(in_memory, in_register);
+            const auto there = gather_square(in_memory);
+            const auto square = along ? there : turned(there);
+            for (unsigned same = r; same < map.registers; same = map.next[same]) store_square(warp.at<std::byte>(slots[same]), square);
         }
     }
 }
@@ -192,10 +191,54 @@ Flow move_fragment(Warp& warp, const Inst& inst, Mask active) {
     return Flow::next;
 }
 
+// Where nobody watches, lines are evenly spaced, and the map has stacks: squares, which are turned where memory lines run across them, or
+// pairs.
+enum class Stacked : std::uint8_t { squares, turned_squares, pairs };
+
+template <bool storing, Stacked kind>
+Flow move_stacks(Warp& warp, const Inst& inst, Mask active) {
+    const auto& op = *inst.tensor;
+    const auto& map = fragment_map(warp, op.d_map);
+    if (active != all_lanes || !has_common_footprint(warp, inst)) return inst.execute(warp, inst, active);
+    const Footprint footprint = footprint_at(warp, inst, map);
+    auto* base = reach_evenly(warp, inst, footprint, storing ? AccessKind::store : AccessKind::load);
+    if (base == nullptr || (storing && !footprint.apart())) return inst.execute(warp, inst, active);
+    const auto step = footprint.pitch / 8;
+    for (const auto& stack : map.stacks) {
+        constexpr bool turn = kind == Stacked::turned_squares;
+        std::byte* line =
+            turn ? base + stack.byte / sizeof(std::uint16_t) * step + stack.line * sizeof(std::uint16_t) : base + stack.line * step + stack.byte;
+        auto *first = warp.at<std::byte>(op.d[stack.first]), *second = warp.at<std::byte>(op.d[stack.second]);
+        const auto at = [line, step](std::size_t i) { return line + i * step; };
+        if constexpr (kind == Stacked::pairs) {
+            move_pair<storing>(reinterpret_cast<std::uint32_t*>(first), reinterpret_cast<std::uint32_t*>(second), at);
+        } else if constexpr (storing) {
+            scatter_square(turn ? turned(load_square(first)) : load_square(first), at);
+        } else {
+            const auto there = gather_square(at);
+            const auto square = turn ? turned(there) : there;
+            store_square(first, square), store_square(second, square);
+        }
+    }
+    return Flow::next;
+}
+
+template <bool storing>
+Execute move_unwatched(const Inst& inst, const ProgramSource& source) {
+    const auto& map = source.maps[inst.tensor->d_map];
+    const bool along = (inst.flags & flag::transposed) == 0;
+    if (map.stacks.empty()) return inst.execute;
+    if (map.order == FragmentMap::Order::pairs) return along ? move_stacks<storing, Stacked::pairs> : inst.execute;
+    if (along) return move_stacks<storing, Stacked::squares>;
+    return map.element_bits == 16 ? move_stacks<storing, Stacked::turned_squares> : inst.execute;
+}
+
 }  // namespace
 
 Flow load_fragment(Warp& warp, const Inst& inst, Mask active) { return move_fragment<false>(warp, inst, active); }
 Flow store_fragment(Warp& warp, const Inst& inst, Mask active) { return move_fragment<true>(warp, inst, active); }
+Execute load_fragment_unwatched(const Inst& inst, const ProgramSource& source) { return move_unwatched<false>(inst, source); }
+Execute store_fragment_unwatched(const Inst& inst, const ProgramSource& source) { return move_unwatched<true>(inst, source); }
 
 bool fragment_store_keeps(const Warp& warp, const Inst& inst, std::uint64_t address, std::span<const std::byte> there) {
     const auto& op = tensor_op(warp, inst);

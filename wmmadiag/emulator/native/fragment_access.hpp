@@ -7,5 +7,7 @@ namespace wmmadiag {
 
 Flow load_fragment(Warp& warp, const Inst& inst, Mask active);
 Flow store_fragment(Warp& warp, const Inst& inst, Mask active);
+Execute load_fragment_unwatched(const Inst& inst, const ProgramSource& source);
+Execute store_fragment_unwatched(const Inst& inst, const ProgramSource& source);
 
 }  // namespace wmmadiag

@@ -58,9 +58,15 @@ void FragmentMap::prepare() {
     const auto of = [&](unsigned r) { return index.begin() + static_cast<std::ptrdiff_t>(r * std::size_t{elements} * lanes); };
     for (unsigned r = 0; r < registers; ++r)
         while (original[r] != r && !std::equal(of(r), of(r + 1), of(original[r]))) ++original[r];
+    next.assign(registers, registers);
+    for (unsigned r = registers, later; r-- > 0;) {
+        for (later = r + 1; later < registers && original[later] != original[r];) ++later;
+        next[r] = static_cast<std::uint8_t>(later);
+    }
 
     words = whole_words(*this);
     pieces.clear();
+    stacks.clear();
     squares = false;
     order = words.empty() ? Order::elements : Order::words;
     if (words.empty()) {
@@ -90,6 +96,22 @@ void FragmentMap::prepare() {
     unsigned seen = 0;
     for (const auto line : square_order) seen |= 1u << line;
     squares &= seen == (1u << lines_of_square) - 1;
+    find_stacks();
+}
+
+void FragmentMap::find_stacks() {
+    stacks.clear();
+    const bool paired = order == Order::pairs;
+    if (register_bytes != 4) return;
+    for (std::size_t r = 0; r < registers; r += paired ? 2 : 1) {
+        const auto* piece = &pieces[r * quads_of_warp];
+        for (unsigned q = 0; q < quads_of_warp; ++q)
+            if (piece[q].line != piece->line + q || piece[q].byte != piece->byte) return stacks.clear();
+        const std::size_t second = paired ? r + 1 : next[r] < registers ? next[r] : r;
+        if (paired ? original[r] != r || next[r] < registers : next[second] < registers && second != r) return stacks.clear();
+        if (original[r] != r) continue;
+        stacks.push_back({piece->line, piece->byte, static_cast<std::uint8_t>(r), static_cast<std::uint8_t>(second)});
+    }
 }
 
 std::vector<Operand> FragmentMap::squares_in(const std::vector<Operand>& slots) const {

@@ -100,6 +100,7 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
             if (lane == nullptr) refuse(source_.operations[raw.op] + " does not take these modifiers");
         }
         code_.push_back({operations[raw.op]->execute,
+                         operations[raw.op]->execute,
                          lane,
                          modifiers,
                          raw.guard,
@@ -110,6 +111,7 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
                          raw.target,
                          raw.flags,
                          source_.extra.data() + raw.extra,
+                         raw.target < source_.tensor.size() ? &source_.tensor[raw.target] : nullptr,
                          raw.immediate,
                          static_cast<Space>(raw.space),
                          raw.bytes,
@@ -117,6 +119,7 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
                          raw.count,
                          raw.flags >> flag::code_shift,
                          operations[raw.op]->always});
+        if (const auto choose = operations[raw.op]->unwatched; choose != nullptr) code_.back().unwatched = choose(code_.back(), source_);
     }
     const auto& last = source_.operations[source_.code.back().op];
     if (last != "exit" && last != "trap") refuse("the last instruction does not end the thread");

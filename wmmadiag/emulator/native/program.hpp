@@ -94,9 +94,19 @@ struct FragmentMap {
     [[nodiscard]] bool plain_squares() const { return squares && square_order == std::array<std::uint8_t, 8>{0, 1, 2, 3, 4, 5, 6, 7}; }
 
     std::vector<std::uint8_t> original;  // of each register, the first that holds the same elements
+    std::vector<std::uint8_t> next;      // and the next one that does; `registers` where there is none
+
+    // Where all pieces are such: a piece of each of eight lines that follow each other, from the same byte. quads: of a register, and of
+    // another that holds the same, or the same one. pairs: of two registers.
+    struct Stack {
+        std::uint16_t line, byte;
+        std::uint8_t first, second;
+    };
+    std::vector<Stack> stacks;
 
     // Throws std::invalid_argument when the sizes do not agree.
     void prepare();
+    void find_stacks();
 
     // Of registers `slots`, those that hold the matrix's squares, [line / 8][16 bytes of a line]; none where some square is missing.
     [[nodiscard]] std::vector<Operand> squares_in(const std::vector<Operand>& slots) const;
@@ -119,6 +129,7 @@ struct TensorOp {
 
 struct Inst {
     Execute execute;
+    Execute unwatched;  // the same for a block without an observer: in fewer steps where there is a way
     LaneFunction lane;
     Modifiers modifiers;
     Operand guard;
@@ -128,6 +139,7 @@ struct Inst {
     std::uint32_t target;
     std::uint32_t flags;
     const std::uint32_t* extra;
+    const TensorOp* tensor;  // of mma, wmma.load and store
     std::int64_t immediate;
     Space space;
     std::uint8_t bytes, register_bytes, count;
@@ -208,6 +220,7 @@ struct Operation {
     std::string_view name;
     Execute execute;
     bool always = false;
+    Execute (*unwatched)(const Inst&, const ProgramSource&) = nullptr;  // chooses Inst::unwatched; nullptr: it is `execute`
 };
 
 // One table per execute_*.cpp.

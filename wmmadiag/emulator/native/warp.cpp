@@ -105,11 +105,13 @@ Flow Warp::sleep() {
 WarpStatus Warp::run(std::uint64_t& quota) {
     polls_ = false;
     const auto* observer = block_->observer();
-    return observer && observer->wants_instructions() ? run_loop<true>(quota) : run_loop<false>(quota);
+    if (observer == nullptr) return run_loop<Watched::nothing>(quota);
+    return observer->wants_instructions() ? run_loop<Watched::instructions>(quota) : run_loop<Watched::some>(quota);
 }
 
-template <bool observed>
+template <Warp::Watched watched>
 WarpStatus Warp::run_loop(std::uint64_t& quota) {
+    constexpr bool observed = watched == Watched::instructions;
     while (quota != 0) {
         const Inst& inst = code_[pc_];
         const Mask active = mask_ & (*at<Mask>(inst.guard) ^ inst.guard_invert);
@@ -119,7 +121,7 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
             [[maybe_unused]] const Where here = where();
             [[maybe_unused]] const Mask running = mask_;
             if constexpr (observed) block_->observer()->executing({here, active, &inst, this, running});
-            const Flow flow = inst.execute(*this, inst, active);
+            const Flow flow = (watched == Watched::nothing ? inst.unwatched : inst.execute)(*this, inst, active);
             if constexpr (observed) {
                 if (flow != Flow::fault) block_->observer()->executed({here, active, &inst, this, running});
             }

@@ -129,7 +129,8 @@ public:
     Fault fault;
 
 private:
-    template <bool observed>
+    enum class Watched : std::uint8_t { nothing, some, instructions };
+    template <Watched watched>
     WarpStatus run_loop(std::uint64_t& quota);
     bool select();                                                         // choose the group to run; false when none can
     void shelve(Mask lanes, GroupState state, std::uint32_t barrier = 0);  // these lanes of the running group wait at pc
