@@ -99,30 +99,45 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
             lane = lane_operations[raw.op]->select(modifiers);
             if (lane == nullptr) refuse(source_.operations[raw.op] + " does not take these modifiers");
         }
-        code_.push_back({operations[raw.op]->execute,
-                         operations[raw.op]->execute,
-                         lane,
-                         modifiers,
-                         raw.guard,
-                         raw.guard_invert,
-                         raw.d,
-                         raw.d2,
-                         {raw.s[0], raw.s[1], raw.s[2], raw.s[3]},
-                         raw.target,
-                         raw.flags,
-                         source_.extra.data() + raw.extra,
-                         raw.target < source_.tensor.size() ? &source_.tensor[raw.target] : nullptr,
-                         raw.immediate,
-                         static_cast<Space>(raw.space),
-                         raw.bytes,
-                         raw.register_bytes,
-                         raw.count,
-                         raw.flags >> flag::code_shift,
-                         operations[raw.op]->always});
-        if (const auto choose = operations[raw.op]->unwatched; choose != nullptr) code_.back().unwatched = choose(code_.back(), source_);
+        auto& inst = code_.emplace_back();
+        inst.execute = inst.unwatched = operations[raw.op]->execute;
+        inst.lane = lane;
+        inst.modifiers = modifiers;
+        inst.guard = raw.guard;
+        inst.guard_invert = raw.guard_invert;
+        inst.d = raw.d;
+        inst.d2 = raw.d2;
+        std::copy(std::begin(raw.s), std::end(raw.s), inst.s);
+        inst.target = raw.target;
+        inst.extra = source_.extra.data() + raw.extra;
+        inst.tensor = raw.target < source_.tensor.size() ? &source_.tensor[raw.target] : nullptr;
+        inst.immediate = raw.immediate;
+        inst.flags = raw.flags;
+        inst.code = raw.flags >> flag::code_shift;
+        inst.space = static_cast<Space>(raw.space);
+        inst.bytes = raw.bytes;
+        inst.register_bytes = raw.register_bytes;
+        inst.count = raw.count;
+        inst.always = operations[raw.op]->always;
+        if (const auto choose = operations[raw.op]->unwatched; choose != nullptr) inst.unwatched = choose(inst, source_);
     }
+    find_runs();
     const auto& last = source_.operations[source_.code.back().op];
     if (last != "exit" && last != "trap") refuse("the last instruction does not end the thread");
+}
+
+void Program::find_runs() {
+    const auto unguarded = [&](const Inst& inst) {
+        if ((inst.guard & constant_bit) == 0 || inst.guard_invert != 0) return false;
+        Mask guard;
+        std::memcpy(&guard, constants_.get() + (inst.guard & ~constant_bit), sizeof guard);
+        return guard == all_lanes;
+    };
+    std::uint32_t run = 0;
+    for (auto inst = code_.rbegin(); inst != code_.rend(); ++inst) {
+        const bool simple = inst->lane != nullptr && inst->d != no_operand && inst->d2 == no_operand && unguarded(*inst);
+        inst->run = run = simple ? run + 1 : 0;
+    }
 }
 
 // Slots are checked for the widest register, so that no operation can leave the register file whatever it reads: lower.py leaves that

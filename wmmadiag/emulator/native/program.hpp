@@ -127,24 +127,26 @@ struct TensorOp {
     BLines b_lines = plain_b_lines;
 };
 
-struct Inst {
-    Execute execute;
-    Execute unwatched;  // the same for a block without an observer: in fewer steps where there is a way
+// What an operation in lanes needs comes first, in one cache line.
+struct alignas(64) Inst {
+    Execute unwatched;  // as `execute`, for a block without an observer: in fewer steps where there is a way
     LaneFunction lane;
     Modifiers modifiers;
     Operand guard;
     Mask guard_invert;
     Operand d, d2;
     Operand s[4];
+    std::uint32_t run;  // so many instructions from here on are operations in lanes that `Warp::run_lanes` knows, without a guard
     std::uint32_t target;
-    std::uint32_t flags;
+    Execute execute;
     const std::uint32_t* extra;
     const TensorOp* tensor;  // of mma, wmma.load and store
     std::int64_t immediate;
+    std::uint32_t flags;
+    std::uint32_t code;  // flags >> code_shift
     Space space;
     std::uint8_t bytes, register_bytes, count;
-    std::uint32_t code;  // flags >> code_shift
-    bool always;         // runs even when no lane's guard holds (branches)
+    bool always;  // runs even when no lane's guard holds (branches)
 };
 
 // How a register slot is filled when a warp starts.
@@ -210,6 +212,7 @@ private:
         void operator()(std::byte* p) const;
     };
     void check(const RawInst& raw, std::size_t index) const;
+    void find_runs();
 
     ProgramSource source_;
     std::vector<Inst> code_;

@@ -16,7 +16,7 @@
 namespace wmmadiag {
 namespace {
 
-constexpr int outputs_of_unit = 16, units_together = 4;
+constexpr int outputs_of_unit = 16, units_together = 8;  // 16 sums of doubles at a time: twice what hides a sum's latency
 
 // Sixteen outputs from a row's begin, of one row or of two. Their doubles are two vectors of eight.
 template <Element Type, bool HalfSum, int N>
@@ -194,11 +194,14 @@ void mma_grid(const MmaRule& rule, const std::byte* const* a, const std::byte* c
     const SumShape shape = sum_shape(rule);
     alignas(64) typename E::Lane largest_of[most][chunks][together];
     alignas(64) std::uint8_t negative_of[most][chunks][together];
-    bool tiny_of[most][chunks];
+    bool tiny_of[most][chunks]{};
     const int blocks = rule.m * N / together;
     for (int block = 0; block < blocks; ++block) {
-        operands.search(block * together / N, step, largest_of[block], tiny_of[block]);
-        operands.count_negative(block * together / N, step, negative_of[block]);
+        for (int part = 0; part < together; part += Operands::outputs_of_search) {
+            const int row = (block * together + part) / N;
+            operands.search(row, step, part, largest_of[block], tiny_of[block]);
+            operands.count_negative(row, step, part, negative_of[block]);
+        }
     }
     for (int block = 0; block < blocks; ++block) {
         const int begin = block * together / N;

@@ -21,19 +21,22 @@ struct GridExponents {
     static constexpr int least = narrow ? -96 : -100;  // below it, a product may be zero
     static constexpr int lanes = 64 / static_cast<int>(sizeof(Lane));
 
-    // Of sixteen, as a float's; at least `least`, or close below.
+    // As they are put down once found: narrow ones biased.
+    [[gnu::always_inline]] static __m512i found(__m512i e) { return narrow ? _mm512_xor_si512(e, _mm512_set1_epi8(-128)) : e; }
+
+    // Of sixteen that were found, as a float's; at least `least`, or close below.
     [[gnu::always_inline]] static __m512i in_place(const Lane* from) {
-        if constexpr (narrow) return _mm512_slli_epi32(_mm512_cvtepu8_epi32(_mm_xor_si128(load<__m128i>(from), _mm_set1_epi8(-128))), 23);
+        if constexpr (narrow) return _mm512_slli_epi32(_mm512_cvtepu8_epi32(load<__m128i>(from)), 23);
         const __m512i e = _mm512_max_epi32(_mm512_cvtepi16_epi32(load<__m256i>(from)), _mm512_set1_epi32(least));
         return _mm512_slli_epi32(_mm512_add_epi32(e, _mm512_set1_epi32(127)), 23);
     }
 
-    // Which of sixteen are below `least`, those of zeros alone, and too large for floats.
+    // Which of sixteen that were found are below `least`, those of zeros alone, and too large for floats.
     struct Look {
         __mmask16 tiny, zero, large;
     };
     static Look look(const Lane* from) {
-        const __m512i e = narrow ? _mm512_add_epi32(_mm512_cvtepi8_epi32(load<__m128i>(from)), _mm512_set1_epi32(offset))
+        const __m512i e = narrow ? _mm512_add_epi32(_mm512_cvtepu8_epi32(load<__m128i>(from)), _mm512_set1_epi32(offset - 128))
                                  : _mm512_cvtepi16_epi32(load<__m256i>(from));
         const __mmask16 tiny = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(least));
         return {tiny, narrow ? tiny : _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(zero_product_limit)),
@@ -204,10 +207,12 @@ struct GridOperands {
         return _mm512_shuffle_epi8(rows, lanes_by<std::int8_t>([](int i) { return 2 * p + i % 2; }));
     }
 
-    // The largest exponents of a step's products up to the end of each chunk, of 64 outputs from a row's begin, and whether some are below
-    // E::least. A step is as many chunks.
-    [[gnu::always_inline]] void search(int first, int step, Lane (&largest)[chunks][64], bool (&tiny)[chunks]) const {
-        for (int at = 0; at < 64; at += E::lanes) {
+    // The largest exponents of a step's products up to the end of each chunk, of 64 outputs from a row's begin, which are those from `part`
+    // on; and whether some are below E::least. A step is as many chunks.
+    static constexpr int outputs_of_search = 64;
+    template <int Outputs>
+    [[gnu::always_inline]] void search(int first, int step, int part, Lane (&largest)[chunks][Outputs], bool (&tiny)[chunks]) const {
+        for (int at = 0; at < outputs_of_search; at += E::lanes) {
             __m512i e_max{};
             unrolled<chunks>([&](auto chunk) __attribute__((always_inline)) {
                 const __m512i rows = rows_of_chunk(first + at / N, chunk);
@@ -218,16 +223,17 @@ struct GridOperands {
                     if constexpr (E::narrow) e_max = _mm512_max_epi8(e_max, _mm512_adds_epi8(ours, theirs));
                     else e_max = _mm512_max_epi16(e_max, _mm512_add_epi16(ours, theirs));
                 });
-                store(largest[chunk] + at, e_max);
+                store(largest[chunk] + part + at, E::found(e_max));
                 const bool some = E::narrow ? _mm512_cmplt_epi8_mask(e_max, _mm512_set1_epi8(E::least - E::offset)) != 0
                                             : _mm512_cmplt_epi16_mask(e_max, _mm512_set1_epi16(E::least)) != 0;
-                tiny[chunk] = at == 0 ? some : tiny[chunk] || some;
+                tiny[chunk] = tiny[chunk] || some;
             });
         }
     }
 
-    // How many of a step's products are negative up to the end of each chunk, of 64 outputs from a row's begin; bytes.
-    [[gnu::always_inline]] void count_negative(int row, int step, std::uint8_t (&count)[chunks][64]) const {
+    // How many of a step's products are negative up to the end of each chunk, of 64 outputs as above; bytes.
+    template <int Outputs>
+    [[gnu::always_inline]] void count_negative(int row, int step, int part, std::uint8_t (&count)[chunks][Outputs]) const {
         __m512i sum{};
         const __m512i bits = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4)), nibble = _mm512_set1_epi8(15);
         const __m512i rows = lanes_by<std::int8_t>(row_of);
@@ -240,7 +246,7 @@ struct GridOperands {
             const __m512i high = _mm512_shuffle_epi8(bits, _mm512_and_si512(_mm512_srli_epi16(negative, 4), nibble));
             if (chunk % step == 0) sum = _mm512_setzero_si512();
             sum = _mm512_add_epi8(sum, _mm512_add_epi8(low, high));
-            store(count[chunk], sum);
+            store(count[chunk] + part, sum);
         });
     }
 

@@ -52,9 +52,8 @@ void Warp::start(Block& block, std::uint32_t index, std::uint32_t threads) {
     const auto& program = *block.shared().program;
     block_ = &block;
     code_ = program.code().data();
-    registers_ = block.registers(index);
     // Constants are never a destination (Program checks it), so the cast away of const is not a licence to write.
-    constants_ = const_cast<std::byte*>(program.constants());
+    bases_ = {block.registers(index), const_cast<std::byte*>(program.constants())};
     index_ = index;
     pc_ = 0;
     limit_ = no_limit;
@@ -72,7 +71,7 @@ void Warp::start(Block& block, std::uint32_t index, std::uint32_t threads) {
     fault = {};
 
     const auto words = program.source().register_bytes / 4;
-    std::fill_n(reinterpret_cast<std::uint32_t*>(registers_), words, block.shared().spec.register_poison);
+    std::fill_n(reinterpret_cast<std::uint32_t*>(bases_[0]), words, block.shared().spec.register_poison);
     for (const auto& slot : program.source().presets) {
         for (unsigned lane = 0; lane < lanes; ++lane) {
             const auto value = preset_value(slot.preset, lane, first + lane, *this);
@@ -109,11 +108,31 @@ WarpStatus Warp::run(std::uint64_t& quota) {
     return observer->wants_instructions() ? run_loop<Watched::instructions>(quota) : run_loop<Watched::some>(quota);
 }
 
+void Warp::run_lanes(const Inst* inst, const Inst* end) {
+    LaneArgs args{mask_, {}, nullptr, nullptr, {}};
+    for (; inst != end; ++inst) {
+        args.modifiers = inst->modifiers;
+        args.d = at<std::byte>(inst->d);
+        for (unsigned i = 0; i < 4; ++i) args.s[i] = inst->s[i] == no_operand ? nullptr : at<std::byte>(inst->s[i]);
+        inst->lane(args);
+    }
+}
+
 template <Warp::Watched watched>
 WarpStatus Warp::run_loop(std::uint64_t& quota) {
     constexpr bool observed = watched == Watched::instructions;
     while (quota != 0) {
         const Inst& inst = code_[pc_];
+        if constexpr (watched == Watched::nothing) {
+            if (inst.run > 1) {
+                const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::min(inst.run, limit_ - pc_), quota));
+                run_lanes(&inst, &inst + count);
+                quota -= count;
+                executed_ += count;
+                if ((pc_ += count) == limit_ && !select()) return WarpStatus::blocked;
+                continue;
+            }
+        }
         const Mask active = mask_ & (*at<Mask>(inst.guard) ^ inst.guard_invert);
         --quota;
         ++executed_;

@@ -88,8 +88,7 @@ public:
     // Register and constant access for the handlers.
     template <class T>
     [[nodiscard]] T* at(Operand operand) const {
-        auto* base = (operand & constant_bit) ? constants_ : registers_;
-        return reinterpret_cast<T*>(base + (operand & ~constant_bit));
+        return reinterpret_cast<T*>(bases_[operand >> 31] + (operand & ~constant_bit));
     }
 
     // Control flow, for the handlers.
@@ -121,7 +120,7 @@ public:
     [[nodiscard]] Block& block() const { return *block_; }
     [[nodiscard]] std::byte* local(unsigned lane) const;
     [[nodiscard]] std::uint64_t executed() const { return executed_; }
-    [[nodiscard]] const std::byte* registers() const { return registers_; }
+    [[nodiscard]] const std::byte* registers() const { return bases_[0]; }
 
     std::vector<AsyncCopy> copies;
     std::array<std::uint32_t, lanes> commits{};
@@ -132,6 +131,7 @@ private:
     enum class Watched : std::uint8_t { nothing, some, instructions };
     template <Watched watched>
     WarpStatus run_loop(std::uint64_t& quota);
+    void run_lanes(const Inst* inst, const Inst* end);                     // operations in lanes, one after the other, by the running group
     bool select();                                                         // choose the group to run; false when none can
     void shelve(Mask lanes, GroupState state, std::uint32_t barrier = 0);  // these lanes of the running group wait at pc
     void merge_groups();
@@ -142,8 +142,7 @@ private:
     std::uint32_t again_ = 0;       // and how often it has read that
     bool polls_ = false;            // its last turn ended since it polled
     const Inst* code_ = nullptr;
-    std::byte* registers_ = nullptr;
-    std::byte* constants_ = nullptr;
+    std::array<std::byte*, 2> bases_{};  // of registers and of constants, by an operand's `constant_bit`
     std::uint32_t index_ = 0;
     std::uint32_t pc_ = 0;
     std::uint32_t limit_ = 0;  // the pc at which the running group must look at the others
