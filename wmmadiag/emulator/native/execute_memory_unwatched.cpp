@@ -80,9 +80,16 @@ bool find_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, AccessKind 
     auto* allocation = shared.memory->find(first);
     if (allocation == nullptr || allocation->touched != nullptr) return false;
     const bool write = kind == AccessKind::store;
-    if (write && (shared.tracking || !allocation->region.writable)) return false;
+    if (write && !allocation->region.writable) return false;
     if (!within(allocation->region.base, allocation->region.size, allocation->region.host)) return false;
-    if (shared.tracking) allocation->note_read();
+    if (!shared.tracking) return true;
+    if (!write) {
+        allocation->note_read();
+        return true;
+    }
+    bool alone = true;
+    for (const auto offset : to.lane) alone &= allocation->note_write(offset, bytes, block.index());
+    if (!alone) shared.order_matters.store(true, std::memory_order_relaxed);
     return true;
 }
 

@@ -13,10 +13,15 @@ namespace {
 void multiply_squares(const Warp& warp, const TensorOp& op) {
     const std::byte *a[squares_limit], *b[squares_limit], *c[squares_limit];
     std::byte* d[squares_limit];
-    const auto find = [&](const std::vector<Operand>& slots, auto& to) {
-        for (std::size_t i = 0; i < slots.size(); ++i) to[i] = warp.at<std::byte>(slots[i]);
+    auto* registers = warp.at<std::byte>(0);
+    const auto find = [&](const TensorOp::Places& places, auto& to) {
+        // All of them, the zeros behind the last too: a loop of known length costs less than to look where it ends.
+        if (op.in_registers) [[likely]]
+            for (std::size_t i = 0; i < squares_limit; ++i) to[i] = registers + places[i];
+        else
+            for (std::size_t i = 0; i < squares_limit; ++i) to[i] = warp.at<std::byte>(places[i]);
     };
-    find(op.a_squares, a), find(op.b_squares, b), find(op.c_squares, c), find(op.d_squares, d);
+    find(op.a_places, a), find(op.b_places, b), find(op.c_places, c), find(op.d_places, d);
     op.squares(op.rule, a, b, op.b_lines, c, d);
 }
 
@@ -30,14 +35,16 @@ void multiply_dense(const Warp& warp, const TensorOp& op, const Dense& a, const 
     to_lanes(warp, fragment_map(warp, op.d_map), op.d, d);
 }
 
+Flow multiply_unwatched(Warp& warp, const Inst& inst, Mask active) {
+    if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
+    multiply_squares(warp, *inst.tensor);
+    return Flow::next;
+}
+
 Flow multiply(Warp& warp, const Inst& inst, Mask active) {
     if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
     const auto& op = tensor_op(warp, inst);
     auto* observer = warp.block().observer();
-    if (op.squares != nullptr && observer == nullptr) {
-        multiply_squares(warp, op);
-        return Flow::next;
-    }
     Dense a, b, c, d;
     to_dense(warp, fragment_map(warp, op.a_map), op.a, a);
     to_dense(warp, fragment_map(warp, op.b_map), op.b, b);
@@ -94,7 +101,8 @@ Flow transpose_matrix(Warp& warp, const Inst& inst, Mask active) {
 }
 
 constexpr std::array table{
-    Operation{"mma", multiply},
+    Operation{"mma", multiply, false,
+              [](const Inst& inst, const ProgramSource&) { return inst.tensor->squares != nullptr ? multiply_unwatched : multiply; }},
     Operation{"wmma.load", load_fragment, false, load_fragment_unwatched},
     Operation{"wmma.store", store_fragment, false, store_fragment_unwatched},
     Operation{"ldmatrix", load_matrices},

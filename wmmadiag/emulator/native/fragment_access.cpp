@@ -39,20 +39,26 @@ Footprint footprint_at(const Warp& warp, const Inst& inst, const FragmentMap& ma
     return to;
 }
 
-// Of 32 values, the bits in which one differs from the first.
+// Whether 32 values are all the same.
 template <class T>
-T differing(const T* values) {
+[[gnu::always_inline]] inline bool all_same(const T* values) {
+#if defined(WMMADIAG_AVX512)
+    constexpr unsigned of_vector = 64 / sizeof(T);
+    const auto first = sizeof(T) == 4 ? _mm512_set1_epi32(static_cast<int>(*values)) : _mm512_set1_epi64(static_cast<std::int64_t>(*values));
+    __m512i differ = _mm512_setzero_si512();
+    for (unsigned l = 0; l < lanes; l += of_vector) differ = _mm512_or_si512(differ, _mm512_xor_si512(first, load<__m512i>(values + l)));
+    return _mm512_test_epi32_mask(differ, differ) == 0;
+#else
     T differ = 0;
     for (unsigned l = 0; l < lanes; ++l) differ |= values[l] ^ values[0];
-    return differ;
+    return differ == 0;
+#endif
 }
 
 // Whether the lanes have one base and one leading dimension.
 bool has_common_footprint(const Warp& warp, const Inst& inst) {
-    const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
-    const auto differ = ldm == nullptr ? 0 : differing(ldm);
-    if ((inst.flags & flag::address32) != 0) return (differ | differing(warp.at<std::uint32_t>(inst.s[0]))) == 0;
-    return (differ | differing(warp.at<std::uint64_t>(inst.s[0]))) == 0;
+    if (inst.s[1] != no_operand && !all_same(warp.at<std::uint32_t>(inst.s[1]))) return false;
+    return (inst.flags & flag::address32) != 0 ? all_same(warp.at<std::uint32_t>(inst.s[0])) : all_same(warp.at<std::uint64_t>(inst.s[0]));
 }
 
 // The same; a fault when they differ, since the operation is then undefined.
@@ -212,12 +218,11 @@ Flow move_stacks(Warp& warp, const Inst& inst, Mask active) {
         const auto at = [line, step](std::size_t i) { return line + i * step; };
         if constexpr (kind == Stacked::pairs) {
             move_pair<storing>(reinterpret_cast<std::uint32_t*>(first), reinterpret_cast<std::uint32_t*>(second), at);
-        } else if constexpr (storing) {
-            scatter_square(turn ? turned(load_square(first)) : load_square(first), at);
         } else {
-            const auto there = gather_square(at);
-            const auto square = turn ? turned(there) : there;
-            store_square(first, square), store_square(second, square);
+            auto square = storing ? load_square(first) : gather_square(at);
+            if constexpr (turn) square = turned(square);
+            if constexpr (storing) scatter_square(square, at);
+            else store_square(first, square), store_square(second, square);
         }
     }
     return Flow::next;

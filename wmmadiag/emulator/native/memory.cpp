@@ -31,20 +31,6 @@ void Allocation::undo() {
     owner_.reset();
 }
 
-bool Allocation::note_write(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block) {
-    if (!owner_) return true;
-    if (!written_.load(std::memory_order_acquire)) remember();
-    bool alone = true;
-    for (auto g = offset / granule; g <= (offset + bytes - 1) / granule; ++g) {
-        const auto mine = block + 1;
-        const std::atomic_ref owner(owner_[g]);
-        if (owner.load(std::memory_order_relaxed) == mine) continue;
-        const auto previous = owner.exchange(mine, std::memory_order_relaxed);
-        alone &= previous == 0 || previous == mine;
-    }
-    return alone;
-}
-
 GlobalMemory::GlobalMemory(std::vector<Region> regions) {
     std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.base < b.base; });
     std::uint64_t end = 0;

@@ -42,7 +42,19 @@ public:
     void track();  // called before a parallel run
     void undo();   // back to the bytes before the run
     // False when another block wrote there.
-    bool note_write(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block);
+    bool note_write(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block) {
+        if (!owner_) return true;
+        if (!written_.load(std::memory_order_acquire)) remember();
+        bool alone = true;
+        for (auto g = offset / granule; g <= (offset + bytes - 1) / granule; ++g) {
+            const auto mine = block + 1;
+            const std::atomic_ref owner(owner_[g]);
+            if (owner.load(std::memory_order_relaxed) == mine) continue;
+            const auto previous = owner.exchange(mine, std::memory_order_relaxed);
+            alone &= previous == 0 || previous == mine;
+        }
+        return alone;
+    }
     void note_read() {
         if (!read_.load(std::memory_order_relaxed)) read_.store(true, std::memory_order_relaxed);
     }

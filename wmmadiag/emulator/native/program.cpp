@@ -29,6 +29,17 @@ const Operation* find_operation(std::string_view name) {
     return nullptr;
 }
 
+void TensorOp::find_places() {
+    in_registers = true;
+    for (const auto& [squares_of, places] :
+         {std::pair{&a_squares, &a_places}, {&b_squares, &b_places}, {&c_squares, &c_places}, {&d_squares, &d_places}}) {
+        for (std::size_t i = 0; i < squares_of->size(); ++i) {
+            (*places)[i] = (*squares_of)[i];
+            in_registers &= ((*squares_of)[i] & constant_bit) == 0;
+        }
+    }
+}
+
 void Program::Free::operator()(std::byte* p) const { std::free(p); }
 
 Program::Program(ProgramSource source) : source_(std::move(source)) {
@@ -86,6 +97,7 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
         if (op.tiles == 1 && plain(op.a_map) && plain(op.c_map) && plain(op.d_map) && usable(op.a_squares) && usable(op.b_squares) &&
             usable(op.c_squares) && usable(op.d_squares) && op.d_squares.size() == op.d.size())
             op.squares = select_mma_squares(op.rule);
+        if (op.squares != nullptr) op.find_places();
     }
     if (source_.code.empty()) refuse("no instructions");
     code_.reserve(source_.code.size());

@@ -124,6 +124,11 @@ struct TensorOp {
     // Derived: where all maps are squares and the rule has a function for those, it, and the registers in its order.
     MmaSquares squares = nullptr;
     std::vector<Operand> a_squares, b_squares, c_squares, d_squares;
+    // The same in arrays of one length, the rest zeros; and whether all are registers, none a constant.
+    using Places = std::array<Operand, squares_limit>;
+    Places a_places{}, b_places{}, c_places{}, d_places{};
+    bool in_registers = false;
+    void find_places();
     BLines b_lines = plain_b_lines;
 };
 
