@@ -29,17 +29,6 @@ const Operation* find_operation(std::string_view name) {
     return nullptr;
 }
 
-void TensorOp::find_places() {
-    in_registers = true;
-    for (const auto& [squares_of, places] :
-         {std::pair{&a_squares, &a_places}, {&b_squares, &b_places}, {&c_squares, &c_places}, {&d_squares, &d_places}}) {
-        for (std::size_t i = 0; i < squares_of->size(); ++i) {
-            (*places)[i] = (*squares_of)[i];
-            in_registers &= ((*squares_of)[i] & constant_bit) == 0;
-        }
-    }
-}
-
 void Program::Free::operator()(std::byte* p) const { std::free(p); }
 
 Program::Program(ProgramSource source) : source_(std::move(source)) {
@@ -86,18 +75,21 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
             refuse("fragments do not have the shape of the multiplication");
         op.function = select_mma(op.rule);
         if (op.function == nullptr) refuse("no tensor-core function for this rule");
-        op.a_squares = source_.maps[op.a_map].squares_in(op.a);
-        op.b_squares = source_.maps[op.b_map].squares_in(op.b);
-        op.c_squares = source_.maps[op.c_map].squares_in(op.c);
-        op.d_squares = source_.maps[op.d_map].squares_in(op.d);
-        const auto usable = [](const std::vector<Operand>& squares) { return !squares.empty() && squares.size() <= squares_limit; };
+        // Whether the matrix is squares that are all there and few enough; they are put down.
+        const auto find_squares = [&](std::uint32_t map, const std::vector<Operand>& slots, TensorOp::Places& to) {
+            const auto found = source_.maps[map].squares_in(slots);
+            if (found.empty() || found.size() > squares_limit) return false;
+            std::copy(found.begin(), found.end(), to.begin());
+            for (const auto slot : found) op.in_registers &= (slot & constant_bit) == 0;
+            return true;
+        };
         const auto plain = [&](std::uint32_t map) { return source_.maps[map].plain_squares(); };
         const auto& order_of_b = source_.maps[op.b_map].square_order;
         for (std::size_t i = 0; i < order_of_b.size(); ++i) op.b_lines[order_of_b[i]] = plain_b_lines[i];
-        if (op.tiles == 1 && plain(op.a_map) && plain(op.c_map) && plain(op.d_map) && usable(op.a_squares) && usable(op.b_squares) &&
-            usable(op.c_squares) && usable(op.d_squares) && op.d_squares.size() == op.d.size())
-            op.squares = select_mma_squares(op.rule);
-        if (op.squares != nullptr) op.find_places();
+        const bool squares = find_squares(op.a_map, op.a, op.a_places) && find_squares(op.b_map, op.b, op.b_places) &&
+                             find_squares(op.c_map, op.c, op.c_places) && find_squares(op.d_map, op.d, op.d_places);
+        const auto all_of_d = source_.maps[op.d_map].squares_in(op.d).size() == op.d.size();
+        if (op.tiles == 1 && plain(op.a_map) && plain(op.c_map) && plain(op.d_map) && squares && all_of_d) op.squares = select_mma_squares(op.rule);
     }
     if (source_.code.empty()) refuse("no instructions");
     code_.reserve(source_.code.size());
@@ -133,22 +125,30 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
         inst.always = operations[raw.op]->always;
         if (const auto choose = operations[raw.op]->unwatched; choose != nullptr) inst.unwatched = choose(inst, source_);
     }
-    find_runs();
+    find_steps();
     const auto& last = source_.operations[source_.code.back().op];
     if (last != "exit" && last != "trap") refuse("the last instruction does not end the thread");
 }
 
-void Program::find_runs() {
+void Program::find_steps() {
     const auto unguarded = [&](const Inst& inst) {
         if ((inst.guard & constant_bit) == 0 || inst.guard_invert != 0) return false;
         Mask guard;
         std::memcpy(&guard, constants_.get() + (inst.guard & ~constant_bit), sizeof guard);
         return guard == all_lanes;
     };
+    const bool small = std::max<std::uint64_t>(source_.register_bytes, source_.constants.size()) < 1u << 30;
+    steps_.resize(code_.size());
     std::uint32_t run = 0;
-    for (auto inst = code_.rbegin(); inst != code_.rend(); ++inst) {
-        const bool simple = inst->lane != nullptr && inst->d != no_operand && inst->d2 == no_operand && unguarded(*inst);
-        inst->run = run = simple ? run + 1 : 0;
+    for (std::size_t i = code_.size(); i-- > 0;) {
+        auto& inst = code_[i];
+        const bool simple =
+            small && inst.lane != nullptr && inst.d != no_operand && inst.d2 == no_operand && inst.s[3] == no_operand && unguarded(inst);
+        inst.run = run = simple ? run + 1 : 0;
+        if (!simple) continue;
+        steps_[i] = {inst.lane, inst.modifiers, inst.d, {inst.s[0], inst.s[1], inst.s[2]}};
+        for (auto& s : steps_[i].s)
+            if (s == no_operand) s = LaneStep::absent;
     }
 }
 

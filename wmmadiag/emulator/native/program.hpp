@@ -121,14 +121,11 @@ struct TensorOp {
     // that keeps lanes' registers together is free.
     std::vector<std::uint16_t> column_order;
     std::uint8_t tiles = 1;  // independent matrices that follow each other (mma.m8n8k4 f16: 4)
-    // Derived: where all maps are squares and the rule has a function for those, it, and the registers in its order.
-    MmaSquares squares = nullptr;
-    std::vector<Operand> a_squares, b_squares, c_squares, d_squares;
-    // The same in arrays of one length, the rest zeros; and whether all are registers, none a constant.
+    // Derived: where all maps are squares and the rule has a function for those, it, and the registers in its order, zeros behind them.
     using Places = std::array<Operand, squares_limit>;
+    MmaSquares squares = nullptr;
     Places a_places{}, b_places{}, c_places{}, d_places{};
-    bool in_registers = false;
-    void find_places();
+    bool in_registers = true;  // none of them is a constant
     BLines b_lines = plain_b_lines;
 };
 
@@ -141,7 +138,7 @@ struct alignas(64) Inst {
     Mask guard_invert;
     Operand d, d2;
     Operand s[4];
-    std::uint32_t run;  // so many instructions from here on are operations in lanes that `Warp::run_lanes` knows, without a guard
+    std::uint32_t run;  // so many instructions from here on are Program::steps, without a guard
     std::uint32_t target;
     Execute execute;
     const std::uint32_t* extra;
@@ -153,6 +150,16 @@ struct alignas(64) Inst {
     std::uint8_t bytes, register_bytes, count;
     bool always;  // runs even when no lane's guard holds (branches)
 };
+
+// An operation in lanes with up to three sources, in as few bytes as it takes: many follow each other.
+struct LaneStep {
+    LaneFunction lane;
+    Modifiers modifiers;
+    Operand d, s[3];  // as in Inst, but `absent` for no_operand
+
+    static constexpr Operand absent = 3u << 30;  // of the two bits that choose a base: see Warp::run_steps
+};
+static_assert(sizeof(LaneStep) == 32);
 
 // How a register slot is filled when a warp starts.
 enum class Preset : std::uint8_t {
@@ -209,6 +216,7 @@ public:
     explicit Program(ProgramSource source);
 
     [[nodiscard]] std::span<const Inst> code() const { return code_; }
+    [[nodiscard]] const LaneStep* steps() const { return steps_.data(); }  // by pc, where Inst::run is not 0
     [[nodiscard]] const std::byte* constants() const { return constants_.get(); }
     [[nodiscard]] const ProgramSource& source() const { return source_; }
 
@@ -217,10 +225,11 @@ private:
         void operator()(std::byte* p) const;
     };
     void check(const RawInst& raw, std::size_t index) const;
-    void find_runs();
+    void find_steps();
 
     ProgramSource source_;
     std::vector<Inst> code_;
+    std::vector<LaneStep> steps_;
     std::unique_ptr<std::byte, Free> constants_;
 };
 

@@ -52,6 +52,7 @@ void Warp::start(Block& block, std::uint32_t index, std::uint32_t threads) {
     const auto& program = *block.shared().program;
     block_ = &block;
     code_ = program.code().data();
+    steps_ = program.steps();
     // Constants are never a destination (Program checks it), so the cast away of const is not a licence to write.
     bases_ = {block.registers(index), const_cast<std::byte*>(program.constants())};
     index_ = index;
@@ -108,13 +109,15 @@ WarpStatus Warp::run(std::uint64_t& quota) {
     return observer->wants_instructions() ? run_loop<Watched::instructions>(quota) : run_loop<Watched::some>(quota);
 }
 
-void Warp::run_lanes(const Inst* inst, const Inst* end) {
+void Warp::run_steps(const LaneStep* step, const LaneStep* end) {
+    const std::array<std::byte*, 4> bases{bases_[0], nullptr, bases_[1], nullptr};  // by an operand's highest bits
+    const auto place = [&](Operand operand) { return bases[operand >> 30] + (operand & ~LaneStep::absent); };
     LaneArgs args{mask_, {}, nullptr, nullptr, {}};
-    for (; inst != end; ++inst) {
-        args.modifiers = inst->modifiers;
-        args.d = at<std::byte>(inst->d);
-        for (unsigned i = 0; i < 4; ++i) args.s[i] = inst->s[i] == no_operand ? nullptr : at<std::byte>(inst->s[i]);
-        inst->lane(args);
+    for (; step != end; ++step) {
+        args.modifiers = step->modifiers;
+        args.d = place(step->d);
+        for (unsigned i = 0; i < 3; ++i) args.s[i] = place(step->s[i]);
+        step->lane(args);
     }
 }
 
@@ -126,7 +129,7 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
         if constexpr (watched == Watched::nothing) {
             if (inst.run > 1) {
                 const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::min(inst.run, limit_ - pc_), quota));
-                run_lanes(&inst, &inst + count);
+                run_steps(steps_ + pc_, steps_ + pc_ + count);
                 quota -= count;
                 executed_ += count;
                 if ((pc_ += count) == limit_ && !select()) return WarpStatus::blocked;

@@ -131,7 +131,7 @@ private:
     enum class Watched : std::uint8_t { nothing, some, instructions };
     template <Watched watched>
     WarpStatus run_loop(std::uint64_t& quota);
-    void run_lanes(const Inst* inst, const Inst* end);                     // operations in lanes, one after the other, by the running group
+    void run_steps(const LaneStep* step, const LaneStep* end);             // one after the other, by the running group
     bool select();                                                         // choose the group to run; false when none can
     void shelve(Mask lanes, GroupState state, std::uint32_t barrier = 0);  // these lanes of the running group wait at pc
     void merge_groups();
@@ -142,6 +142,7 @@ private:
     std::uint32_t again_ = 0;       // and how often it has read that
     bool polls_ = false;            // its last turn ended since it polled
     const Inst* code_ = nullptr;
+    const LaneStep* steps_ = nullptr;
     std::array<std::byte*, 2> bases_{};  // of registers and of constants, by an operand's `constant_bit`
     std::uint32_t index_ = 0;
     std::uint32_t pc_ = 0;
