@@ -13,6 +13,7 @@ from wmmadiag import backends
 from wmmadiag.diagnose.spec.fit import reproduced
 from wmmadiag.diagnose.spec.program import Part, Program
 from wmmadiag.diagnose.spec.rounds import TooManyRoundsError
+from wmmadiag.diagnose.spec.trees import copied
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.compiling import SubjectCompiler
@@ -70,3 +71,10 @@ def test_a_changed_reference_goes_round_hardly_more_often(old: str, new: str, si
             program.changed(part, trees[1])  # type: ignore[arg-type]
     else:
         assert program.changed(part, trees[1])["y"].size == size  # type: ignore[arg-type]
+
+
+def test_a_copied_tree_is_the_same_and_shares_nothing() -> None:
+    tree = ast.parse("def f(x, *, y=(1, None)):\n    if x[1:] < y and not x:\n        x += [y]\n    return f'{x}'")
+    made = copied(tree)
+    assert ast.dump(made, include_attributes=True) == ast.dump(tree, include_attributes=True)
+    assert not {id(one) for one in ast.walk(made)} & {id(one) for one in ast.walk(tree)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+
+from wmmadiag.diagnose.spec.trees import copied
 
 _ARITHMETIC: Mapping[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub,),
@@ -37,12 +38,12 @@ def mutants(function: ast.FunctionDef, siblings: Sequence[str]) -> Iterator[tupl
     nodes = list(ast.walk(function))
     for number, node in enumerate(nodes):
         for new in _becomes(node, function, siblings):
-            copied = deepcopy(function)
-            target = list(ast.walk(copied))[number]
-            if _replaced(copied, target, new):
+            changed = copied(function)
+            target = list(ast.walk(changed))[number]
+            if _replaced(changed, target, new):
                 before = ast.unparse(node)
-                after = ast.unparse(ast.fix_missing_locations(deepcopy(new))) if new is not None else ""
-                yield ast.fix_missing_locations(copied), before, after, getattr(node, "lineno", function.lineno)
+                after = ast.unparse(ast.fix_missing_locations(copied(new))) if new is not None else ""
+                yield ast.fix_missing_locations(changed), before, after, getattr(node, "lineno", function.lineno)
 
 
 def _becomes(node: ast.AST, function: ast.FunctionDef, siblings: Sequence[str]) -> Iterator[ast.AST | None]:
@@ -138,9 +139,9 @@ def _others(name: str, function: ast.FunctionDef) -> list[str]:
 
 
 def _stored(target: ast.expr) -> ast.expr:
-    copied = deepcopy(target)
-    copied.ctx = ast.Store()  # type: ignore[attr-defined]
-    return copied
+    made = copied(target)
+    made.ctx = ast.Store()  # type: ignore[attr-defined]
+    return made
 
 
 def _replaced(tree: ast.AST, target: ast.AST, new: ast.AST | None) -> bool:
@@ -148,11 +149,11 @@ def _replaced(tree: ast.AST, target: ast.AST, new: ast.AST | None) -> bool:
     for parent in ast.walk(tree):
         for name, value in ast.iter_fields(parent):
             if value is target and new is not None:
-                setattr(parent, name, deepcopy(new))
+                setattr(parent, name, copied(new))
                 return True
             if isinstance(value, list):
                 for number, one in enumerate(value):
                     if one is target:
-                        value[number] = deepcopy(new) if new is not None else ast.Pass()
+                        value[number] = copied(new) if new is not None else ast.Pass()
                         return True
     return False

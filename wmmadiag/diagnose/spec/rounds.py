@@ -6,9 +6,10 @@ A change may double what a loop makes in each round once more, or never end it: 
 from __future__ import annotations
 
 import ast
-import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from wmmadiag.diagnose.spec.trees import copied
 
 _MORE = 2
 """Rounds that a changed loop may take beyond those of the reference: an end that is one off, at both ends."""
@@ -30,7 +31,7 @@ class Rounds:
 
     def counted(self, tree: ast.FunctionDef) -> ast.FunctionDef:
         """A definition, changed or not, whose loops tell here when they go round."""
-        made: ast.FunctionDef = _Told(tree.name).visit(copy.deepcopy(tree))
+        made: ast.FunctionDef = _Told(tree.name).visit(copied(tree))
         return ast.fix_missing_locations(made)
 
     def names(self) -> dict[str, Any]:
