@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import wmmadiag
+from wmmadiag.subject import check
 
 GEMM = """
 #include <mma.h>
@@ -153,3 +154,12 @@ void run(const signed char* x, const signed char* w, signed char* out, int M, in
     report = wmmadiag.check(path, computes="norm_gemm", symbols={"M": "32", "N": "32", "K": "256"})
     assert report.status == "undecided"
     assert "an output of zeros would be within the bound" in report.cases[0].problem.message
+
+
+def test_of_readings_that_a_kernel_is_right_by_one_is_checked_where_each_would_be_asked_about(tmp_path, monkeypatch):
+    checked, own = [], check.check_card
+    monkeypatch.setattr(check, "check_card", lambda card, **how: checked.append(card) or own(card, **how))
+    path = tmp_path / "k.cu"
+    path.write_text(SCALED.replace("    if (alpha < 0) return;\n", ""))  # nothing reads it
+    assert wmmadiag.check(path).status == "undecided"
+    assert len(checked) == 2, [card.computes.parameters for card in checked]  # as it was read, and one more

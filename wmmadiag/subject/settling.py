@@ -41,15 +41,23 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
         return _as_sized(card, _as_launched(card, _without_ragged(report)), check)
     tried, work = Tried(), Work()
     asking: KernelReport | None = None
+    ran = 0
     for name, other in alternatives(card, session, tried, work):
-        found = check(other)
-        if _is_read_right(found):
-            return _as_launched(card, _named(_without_ragged(found), name))
-        asking = asking or (_named(found, name) if _asks_of_right(found) else None)
-        work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
+        # One whose kernel ignores what it takes is asked about whatever it means: a second one decides no more.
+        if asking is None or not _ignores(other):
+            found = check(other)
+            if _is_read_right(found):
+                return _as_launched(card, _named(_without_ragged(found), name))
+            asking = asking or (_named(found, name) if _asks_of_right(found) else None)
+            ran = sum(case.warp_instructions for case in found.cases)
+        work.ran(ran, sum(map(elements(other), other.cases)))
         if work.over:
             break
     return asking or _unsettled(card, report, tried)
+
+
+def _ignores(card: Card) -> bool:
+    return card.derived is not None and any(one.ignored for one in card.derived.draft.arguments)
 
 
 def _asks_of_right(report: KernelReport) -> bool:
@@ -148,7 +156,7 @@ def _is_error(report: KernelReport) -> bool:
 
 
 def _named(report: KernelReport, name: str) -> KernelReport:
-    return replace(report, assumed=(*report.assumed, f"{name}, which is what the result fits"))
+    return replace(report, assumed=(*report.assumed, f"{name}, which is what the result fits")) if name else report
 
 
 def _unsettled(card: Card, report: KernelReport, tried: Tried) -> KernelReport:
