@@ -66,10 +66,11 @@ def test_software_m8n8k4_with_an_f16_result_adds_pairs_to_c_one_after_the_other(
     rule = mma_rule("sm_90", "mma", "m8n8k4", "f16", "f16", "f16", "f16")
     rng = np.random.default_rng(1)
     chains = 0
-    for _ in range(200):
-        a, b, c = (rng.normal(size=shape).astype(np.float16) for shape in ((8, 4), (4, 8), (8, 8)))
+    for _ in range(50):
+        a, b = (rng.normal(size=shape).astype(np.float16) for shape in ((8, 4), (4, 8)))
         x, y = a.astype(np.float32), b.astype(np.float32)
         terms = [x[:, p, None] * y[None, p] for p in range(4)]  # exact: 11 + 11 bits
+        c = -np.sum(terms, axis=0).astype(np.float16)  # what is left shows the bits that the order decides
         pairs = (c.astype(np.float32) + (terms[0] + terms[1])) + (terms[2] + terms[3])
         chain = ((terms[0] + terms[1]) + terms[2]) + terms[3] + c.astype(np.float32)
         bits = [one.view(np.uint16) for one in (a, b, c)]
@@ -78,7 +79,7 @@ def test_software_m8n8k4_with_an_f16_result_adds_pairs_to_c_one_after_the_other(
         assert (found == pairs.astype(np.float16).view(np.uint16)).all()
         assert (found == np.asarray(native_found).view(np.uint16).reshape(8, 8)).all()
         chains += int((found != chain.astype(np.float16).view(np.uint16)).sum())
-    assert chains > 0
+    assert chains > 100, chains  # of 3,200 elements
 
 
 @pytest.mark.parametrize(
