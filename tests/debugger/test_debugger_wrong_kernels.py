@@ -38,6 +38,7 @@ class Terminal:
             sys.executable, ["-m", "wmmadiag", "debug", str(ATTENTION)], env=environment, encoding="utf-8",
             timeout=120, dimensions=(200, 400), echo=False,
         )  # fmt: skip
+        self._child.delaybeforesend = None  # it echoes nothing: no line need wait for that to be set
         self._child.expect_exact(PROMPT)
 
     def type(self, line: str) -> str:
