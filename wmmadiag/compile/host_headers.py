@@ -35,8 +35,19 @@ _CUDA_HOST = frozenset(_CUDA_HOST_NAMES.split())
 # What those headers include besides, and sources rely on: cublas_api.h (CUDA 13), which the others read.
 _BROUGHT = dict.fromkeys(
     ("cublas_v2.h", "cublas.h", "cublasLt.h", "cublasXt.h"),
-    b"#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <library_types.h>\n",
+    b"#include <cuComplex.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <library_types.h>\n",
 )
+# Kernels scale and filter what is transformed.
+_BROUGHT["cufft.h"] = _BROUGHT["cufftXt.h"] = b"""#include <cuComplex.h>
+#include <library_types.h>
+typedef float cufftReal;
+typedef double cufftDoubleReal;
+typedef cuComplex cufftComplex;
+typedef cuDoubleComplex cufftDoubleComplex;
+typedef int cufftHandle;
+#define CUFFT_FORWARD -1
+#define CUFFT_INVERSE 1
+"""
 _BROUGHT["thrust/functional.h"] = b"""namespace thrust {
 template <class A, class R> struct unary_function { typedef A argument_type; typedef R result_type; };
 template <class A, class B, class R> struct binary_function {

@@ -88,6 +88,11 @@ int one(int n, int batch) {
     cudaFree(o);
     return 0;
 }
+__global__ void scale(cufftComplex* x, cufftReal by, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = cuCmulf(x[i], make_cuComplex(by, 0));
+}
+
 int main() {
     for (int n : {1, 2, 3, 4, 8, 12, 30, 61, 64, 67, 97, 100, 128, 134, 210, 251, 1024, 1000, 1021})
         if (one(n, n < 300 ? 3 : 1)) return 1;
@@ -244,6 +249,20 @@ int main() {
         CK(cufftGetVersion(&v));
         CK(cufftDestroy(p));
         printf("%d %d\n", cufftExecC2C(p, d, d, CUFFT_FORWARD) == CUFFT_INVALID_PLAN, cufftPlan1d(&p, 0, CUFFT_C2C, 1) == CUFFT_INVALID_SIZE);
+    }
+    {  // a kernel between two transforms
+        std::vector<cufftComplex> h(48);
+        for (int i = 0; i < 48; ++i) h[i] = {float(noise(i)), float(noise(i + 5))};
+        auto d = up(h);
+        cufftHandle p;
+        CK(cufftPlan1d(&p, 48, CUFFT_C2C, 1));
+        CK(cufftExecC2C(p, d, d, CUFFT_FORWARD));
+        scale<<<1, 64>>>(d, 1.0f / 48, 48);
+        CK(cufftExecC2C(p, d, d, CUFFT_INVERSE));
+        double w = 0;
+        auto y = down(d, 48);
+        for (int i = 0; i < 48; ++i) w = std::max<double>(w, std::hypot(y[i].x - h[i].x, y[i].y - h[i].y));
+        say("there and back", w, 1e-6);
     }
     puts(bad ? "FAILED" : "all as expected");
     return bad;

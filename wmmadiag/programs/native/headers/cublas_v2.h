@@ -199,7 +199,14 @@ cublasStatus_t geam(Caller, cublasHandle_t, cublasOperation_t ta, cublasOperatio
                     Matrix c);
 cublasStatus_t syrk(Caller, cublasHandle_t, cublasFillMode_t, cublasOperation_t, int n, int k, Scalar alpha, Matrix a, Scalar beta, Matrix c);
 cublasStatus_t symm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, int m, int n, Scalar alpha, Matrix a, Matrix b, Scalar beta,
-                    Matrix c);
+                    Matrix c, bool hermitian = false);
+// C = alpha op(A) op(B)ᵀ + beta C of the stored half, `mirrored`: with alpha op(B) op(A)ᵀ, too; Hermitian: conjugated.
+cublasStatus_t updated(Caller, cublasHandle_t, Shape, cublasFillMode_t, cublasOperation_t, int n, int k, Scalar alpha, Matrix a, Matrix b, Scalar beta,
+                       Matrix c, bool mirrored);
+// The stored half of a matrix as another layout has it.
+cublasStatus_t repacked(Caller, cublasHandle_t, int n, Stored from, Stored to);
+cublasStatus_t modified_rotate(Caller, cublasHandle_t, int n, Vector x, Vector y, Scalar parameters);
+cublasStatus_t make_modified_rotation(Caller, cublasHandle_t, Scalar d1, Scalar d2, Scalar x1, Scalar y1, Scalar parameters);
 cublasStatus_t trsm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n, Scalar alpha,
                     Matrix a, Matrix b);
 cublasStatus_t trmm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n, Scalar alpha,
@@ -527,6 +534,72 @@ inline cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t h, const cublasO
 WMMADIAG_BLAS_GROUPED(S, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
 WMMADIAG_BLAS_GROUPED(D, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
 #undef WMMADIAG_BLAS_GROUPED
+// Letter, element type, its cudaDataType; shape, and the type of beta: a Hermitian matrix stays one.
+#define WMMADIAG_BLAS_UPDATE(NAME, SHAPE, MIRRORED, T, R, TB, RB)                                                                                    \
+    inline cublasStatus_t NAME(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op, int n, int k, const T* alpha, const T* a, int lda,     \
+                               const T* b, int ldb, const TB* beta, T* c, int ldc, WMMADIAG_CALLER) {                                               \
+        return wmmadiag::blas::updated(caller(__func__), h, wmmadiag::blas::Shape::SHAPE, fill, op, n, k, {alpha, R}, {a, R, lda}, {b, R, ldb},      \
+                                       {beta, RB}, {c, R, ldc}, MIRRORED);                                                                          \
+    }
+#define WMMADIAG_BLAS_REPACKED(L, T, R)                                                                                                              \
+    WMMADIAG_BLAS_UPDATE(cublas##L##syr2k, symmetric, true, T, R, T, R)                                                                              \
+    WMMADIAG_BLAS_UPDATE(cublas##L##syrkx, symmetric, false, T, R, T, R)                                                                             \
+    inline cublasStatus_t cublas##L##tpttr(cublasHandle_t h, cublasFillMode_t fill, int n, const T* packed, T* a, int lda, WMMADIAG_CALLER) {        \
+        using namespace wmmadiag::blas;                                                                                                              \
+        return repacked(caller(__func__), h, n, {{packed, R, n}, Shape::triangular, Layout::packed, fill},                                           \
+                        {{a, R, lda}, Shape::triangular, Layout::full, fill});                                                                       \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##trttp(cublasHandle_t h, cublasFillMode_t fill, int n, const T* a, int lda, T* packed, WMMADIAG_CALLER) {        \
+        using namespace wmmadiag::blas;                                                                                                              \
+        return repacked(caller(__func__), h, n, {{a, R, lda}, Shape::triangular, Layout::full, fill},                                                \
+                        {{packed, R, n}, Shape::triangular, Layout::packed, fill});                                                                  \
+    }
+WMMADIAG_BLAS_REPACKED(S, float, CUDA_R_32F)
+WMMADIAG_BLAS_REPACKED(D, double, CUDA_R_64F)
+WMMADIAG_BLAS_REPACKED(C, cuComplex, CUDA_C_32F)
+WMMADIAG_BLAS_REPACKED(Z, cuDoubleComplex, CUDA_C_64F)
+#undef WMMADIAG_BLAS_REPACKED
+#define WMMADIAG_BLAS_HERMITIAN(L, T, R, TR, RR)                                                                                                     \
+    WMMADIAG_BLAS_UPDATE(cublas##L##her2k, hermitian, true, T, R, TR, RR)                                                                            \
+    WMMADIAG_BLAS_UPDATE(cublas##L##herkx, hermitian, false, T, R, TR, RR)                                                                           \
+    inline cublasStatus_t cublas##L##herk(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op, int n, int k, const TR* alpha, const T* a,  \
+                                          int lda, const TR* beta, T* c, int ldc, WMMADIAG_CALLER) {                                                \
+        return wmmadiag::blas::updated(caller(__func__), h, wmmadiag::blas::Shape::hermitian, fill, op, n, k, {alpha, RR}, {a, R, lda}, {a, R, lda}, \
+                                       {beta, RR}, {c, R, ldc}, false);                                                                             \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##hemm(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill, int m, int n, const T* alpha, const T* a,  \
+                                          int lda, const T* b, int ldb, const T* beta, T* c, int ldc, WMMADIAG_CALLER) {                            \
+        return wmmadiag::blas::symm(caller(__func__), h, side, fill, m, n, {alpha, R}, {a, R, lda}, {b, R, ldb}, {beta, R}, {c, R, ldc}, true);     \
+    }
+WMMADIAG_BLAS_HERMITIAN(C, cuComplex, CUDA_C_32F, float, CUDA_R_32F)
+WMMADIAG_BLAS_HERMITIAN(Z, cuDoubleComplex, CUDA_C_64F, double, CUDA_R_64F)
+#undef WMMADIAG_BLAS_HERMITIAN
+#undef WMMADIAG_BLAS_UPDATE
+#define WMMADIAG_BLAS_RANK_EX(NAME, SHAPE, TA, RA)                                                                                                   \
+    inline cublasStatus_t NAME(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op, int n, int k, const TA* alpha, const void* a,          \
+                               cudaDataType at, int lda, const TA* beta, void* c, cudaDataType ct, int ldc, WMMADIAG_CALLER) {                      \
+        return wmmadiag::blas::updated(caller(__func__), h, wmmadiag::blas::Shape::SHAPE, fill, op, n, k, {alpha, RA}, {a, at, lda}, {a, at, lda},   \
+                                       {beta, RA}, {c, ct, ldc}, false);                                                                            \
+    }
+WMMADIAG_BLAS_RANK_EX(cublasCsyrkEx, symmetric, cuComplex, CUDA_C_32F)
+WMMADIAG_BLAS_RANK_EX(cublasCsyrk3mEx, symmetric, cuComplex, CUDA_C_32F)
+WMMADIAG_BLAS_RANK_EX(cublasCherkEx, hermitian, float, CUDA_R_32F)
+WMMADIAG_BLAS_RANK_EX(cublasCherk3mEx, hermitian, float, CUDA_R_32F)
+#undef WMMADIAG_BLAS_RANK_EX
+#define WMMADIAG_BLAS_MODIFIED(L, T, R)                                                                                                              \
+    inline cublasStatus_t cublas##L##rotm(cublasHandle_t h, int n, T* x, int incx, T* y, int incy, const T* p, WMMADIAG_CALLER) {                    \
+        return wmmadiag::blas::modified_rotate(caller(__func__), h, n, {x, R, incx}, {y, R, incy}, {p, R});                                          \
+    }                                                                                                                                                \
+    inline cublasStatus_t cublas##L##rotmg(cublasHandle_t h, T* d1, T* d2, T* x1, const T* y1, T* p, WMMADIAG_CALLER) {                              \
+        return wmmadiag::blas::make_modified_rotation(caller(__func__), h, {d1, R}, {d2, R}, {x1, R}, {y1, R}, {p, R});                              \
+    }
+WMMADIAG_BLAS_MODIFIED(S, float, CUDA_R_32F)
+WMMADIAG_BLAS_MODIFIED(D, double, CUDA_R_64F)
+#undef WMMADIAG_BLAS_MODIFIED
+inline cublasStatus_t cublasRotEx(cublasHandle_t h, int n, void* x, cudaDataType tx, int incx, void* y, cudaDataType ty, int incy, const void* c,
+                                  const void* s, cudaDataType ts, cudaDataType, WMMADIAG_CALLER) {
+    return wmmadiag::blas::rotate(caller(__func__), h, n, {x, tx, incx}, {y, ty, incy}, {c, ts}, {s, ts});
+}
 #define WMMADIAG_BLAS_FACTORS(L, T, R)                                                                                                              \
     inline cublasStatus_t cublas##L##getrfBatched(cublasHandle_t h, int n, T* const a[], int lda, int* pivots, int* info, int batch,                 \
                                                   WMMADIAG_CALLER) {                                                                                \

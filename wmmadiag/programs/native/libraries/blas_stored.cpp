@@ -178,4 +178,101 @@ cublasStatus_t make_rotation(Caller caller, cublasHandle_t handle, Scalar a, Sca
     });
 }
 
+cublasStatus_t repacked(Caller caller, cublasHandle_t handle, int n, Stored from, Stored to) {
+    return guarded(caller, handle, from.matrix.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        fits(call, from, n);
+        fits(call, to, n);
+        const size_t size = static_cast<size_t>(n);
+        call.submit([=] {
+            const auto sources = parts_of(from, size, size), targets = parts_of(to, size, size);
+            for (size_t i = 0; i < sources.size(); ++i) put<S>(call.name, lines_of(to, targets[i]), fetch<S>(call.name, lines_of(from, sources[i])));
+        });
+    });
+}
+
+// BLAS, ROTM: the matrix by columns, of which the flag says what is stored.
+cublasStatus_t modified_rotate(Caller caller, cublasHandle_t handle, int n, Vector x, Vector y, Scalar parameters) {
+    return guarded(caller, handle, x.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        if (n <= 0) return;
+        std::vector<double> given(5);
+        const size_t size = element_size(parameters.type);
+        for (size_t i = 0; i < 5 && !call.device_scalars; ++i)
+            given[i] = load_real(parameters.type, static_cast<const char*>(parameters.data) + i * size);
+        call.submit([=] {
+            const auto p = call.device_scalars ? fetch<double>(call.name, {parameters.data, parameters.type, 5, 1, 5}) : given;
+            if (p[0] == -2) return;
+            const double a = p[0] == 0 ? 1 : p[1], b = p[0] == 1 ? 1 : p[3], c = p[0] == 1 ? -1 : p[2], d = p[0] == 0 ? 1 : p[4];
+            auto left = fetch_vector<S>(call, x, static_cast<size_t>(n)), right = fetch_vector<S>(call, y, static_cast<size_t>(n));
+            for (size_t i = 0; i < left.size(); ++i) {
+                const S first = left[i], second = right[i];
+                left[i] = a * first + b * second;
+                right[i] = c * first + d * second;
+            }
+            put_vector(call, x, left);
+            put_vector(call, y, right);
+        });
+    });
+}
+
+// BLAS, ROTMG: scaled so that neither factor leaves what squares of 4096 bound.
+cublasStatus_t make_modified_rotation(Caller caller, cublasHandle_t handle, Scalar d1, Scalar d2, Scalar x1, Scalar y1, Scalar parameters) {
+    return guarded(caller, handle, x1.type, [&](const Call& call, auto) {
+        const auto first_at = factor<double>(call, d1), second_at = factor<double>(call, d2), x_at = factor<double>(call, x1),
+                   y_at = factor<double>(call, y1);
+        call.submit([=] {
+            double a = first_at(), b = second_at(), x = x_at();
+            const double y = y_at(), gamma = 4096;
+            double flag = -1, h11 = 0, h12 = 0, h21 = 0, h22 = 0;
+            const auto zeroed = [&] { flag = -1, h11 = h12 = h21 = h22 = a = b = x = 0; };
+            const double p1 = a * x, p2 = b * y, q1 = p1 * x, q2 = p2 * y;
+            if (a < 0) zeroed();
+            else if (p2 == 0) flag = -2;
+            else if (std::fabs(q1) > std::fabs(q2)) {
+                h21 = -y / x;
+                h12 = p2 / p1;
+                const double u = 1 - h12 * h21;
+                if (u > 0) flag = 0, a /= u, b /= u, x *= u;
+                else zeroed();
+            } else if (q2 < 0) {
+                zeroed();
+            } else {
+                flag = 1;
+                h11 = p1 / p2;
+                h22 = x / y;
+                const double u = 1 + h11 * h22, kept = b / u;
+                b = a / u;
+                a = kept;
+                x = y * u;
+            }
+            const auto whole = [&] {
+                if (flag == 0) h11 = h22 = 1;
+                if (flag == 1) h21 = -1, h12 = 1;
+                flag = -1;
+            };
+            while (flag != -2 && a != 0 && (a <= 1 / (gamma * gamma) || a >= gamma * gamma)) {
+                whole();
+                const double by = a <= 1 / (gamma * gamma) ? gamma : 1 / gamma;
+                a *= by * by, x /= by, h11 /= by, h12 /= by;
+            }
+            while (flag != -2 && b != 0 && (std::fabs(b) <= 1 / (gamma * gamma) || std::fabs(b) >= gamma * gamma)) {
+                whole();
+                const double by = std::fabs(b) <= 1 / (gamma * gamma) ? gamma : 1 / gamma;
+                b *= by * by, h21 /= by, h22 /= by;
+            }
+            answer<double>(call, d1, a);
+            answer<double>(call, d2, b);
+            answer<double>(call, x1, x);
+            const double stored[] = {flag, h11, h21, h12, h22};
+            const bool told[] = {true, flag == -1 || flag == 1, flag == -1 || flag == 0, flag == -1 || flag == 0, flag == -1 || flag == 1};
+            for (size_t i = 0; i < 5; ++i) {
+                const auto* at = static_cast<const char*>(parameters.data) + i * element_size(parameters.type);
+                if (told[i]) answer<double>(call, {at, parameters.type}, stored[i]);
+            }
+        });
+        answered(call);
+    });
+}
+
 }  // namespace wmmadiag::blas
