@@ -30,7 +30,9 @@ int main(int argc, char**) {
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize("name", ["blas", "blas_factors", "blas_stored", "blas_updates", "blaslt", "fft", "quasi_random"])
+@pytest.mark.parametrize(
+    "name", ["blas", "blas_factors", "blas_stored", "blas_updates", "blaslt", "fft", "quasi_random"]
+)
 def test_library_functions_agree_with_plain_loops(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     exit_code = main(["run", str(FOLDER / f"{name}.cu")])
     said = capfd.readouterr()
@@ -84,3 +86,43 @@ def test_functions_by_the_names_of_the_binary(tmp_path: Path, capfd: pytest.Capt
     source.write_text(VERSIONED)
     assert main(["run", str(source)]) == 0
     assert capfd.readouterr().out == "14\n"
+
+
+UNORDERED = r"""
+#include <cublas_v2.h>
+#include <cufft.h>
+__global__ void scale(cufftComplex* x, float by) { x[threadIdx.x].x *= by; }
+int main(int argc, char**) {
+    const float one = 1, half = 0.5f;
+    cufftComplex *x, *y;
+    cudaMalloc(&x, 64 * sizeof *x), cudaMalloc(&y, 64 * sizeof *y);
+    cudaMemset(x, 0, 64 * sizeof *x), cudaMemset(y, 0, 64 * sizeof *y);
+    cudaStream_t s;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    cublasHandle_t handle;
+    cufftHandle plan;
+    cublasCreate(&handle), cublasSetStream(handle, s);
+    cufftPlan1d(&plan, 64, CUFFT_C2C, 1), cufftSetStream(plan, s);
+    cudaDeviceSynchronize();
+    cufftExecC2C(plan, x, x, CUFFT_FORWARD);
+    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, (float*)y, 8, (float*)x, 8, &half, (float*)y + 64, 8);
+    if (argc == 1) cudaStreamSynchronize(s);
+    scale<<<1, 64>>>(x, 2);
+    cudaMemsetAsync((float*)y + 64 + 4, 0, 16);  // between two columns of the product
+    cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("arguments", [[], ["x"]], ids=["ordered", "unordered"])
+def test_library_calls_are_work_of_their_stream(
+    arguments: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "program.cu"
+    source.write_text(UNORDERED)
+    exit_code = main(["run", str(source), "--", *arguments])
+    said = " ".join(capfd.readouterr().err.split())
+    assert exit_code == bool(arguments), said
+    found = ["cufftExecC2C" in said, "cublasSgemm" in said, "cudaMemset" in said]
+    assert found == ([True, True, False] if arguments else [False] * 3), said

@@ -3,7 +3,24 @@
 #include <algorithm>
 #include <string>
 
+#include "ordering.hpp"
+
 namespace wmmadiag::libraries {
+
+namespace {
+
+// Lines at either end of an array whose place is told to the check of streams: what lies between touches the same arrays.
+constexpr size_t most_told = 512;
+
+void told(const Lines& lines, Touch touch) {
+    const size_t size = element_size(lines.type);
+    if (lines.pitch == lines.length || lines.lines == 1) return touches(lines.data, lines.bytes(), touch);
+    for (size_t line = 0; line < lines.lines; ++line)
+        if (line < most_told || line + most_told >= lines.lines)
+            touches(static_cast<const char*>(lines.data) + line * lines.pitch * size, lines.length * size, touch);
+}
+
+}  // namespace
 
 std::byte* reach(const char* what, const Lines& lines, Access access) {
     std::byte* at = lines.data == nullptr ? nullptr : device_bytes(lines.data, lines.bytes(), access, what);
@@ -16,6 +33,8 @@ std::byte* reach(const char* what, const Lines& lines, Access access) {
         at = nullptr;
     }
     if (at == nullptr) throw cudaErrorIllegalAddress;
+    called(what);
+    told(lines, access == Access::read ? Touch::read : Touch::write);
     return at;
 }
 
