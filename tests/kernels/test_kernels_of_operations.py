@@ -145,6 +145,136 @@ MISTAKES = [
         "scores[i] * scale + __half2float(mask[i])",
         "(scores[i] + __half2float(mask[i])) * scale",
     ),
+    (
+        "adam", "odd", "the root of an uncorrected moment",
+        "sqrtf(second / correction2)",
+        "sqrtf(second)",
+    ),
+    (
+        "adam", "small", "the decay scaled, too",
+        "+ decay * p[i])",
+        "+ decay)",
+    ),
+    (
+        "cross_entropy", "odd", "the largest logit not added",
+        "logf(sum) + most -",
+        "logf(sum) -",
+    ),
+    (
+        "cross_entropy", "small", "not rescaled",
+        "sum * expf(most - larger) + expf",
+        "sum + expf",
+    ),
+    (
+        "elementwise", "odd", "the bias of the row",
+        "bias[i % cols]",
+        "bias[i / cols]",
+    ),
+    (
+        "elementwise", "small", "no cube",
+        "z * z * z",
+        "z * z",
+    ),
+    (
+        "embedding", "odd", "positions run on",
+        "positions + static_cast<size_t>(blockIdx.x)",
+        "positions + static_cast<size_t>(at % (length - 1))",
+    ),
+    (
+        "embedding", "small", "the next token",
+        "tokens[at]",
+        "tokens[(at + 1) % length]",
+    ),
+    (
+        "gemv", "odd", "half a warp",
+        "int step = 16; step",
+        "int step = 8; step",
+    ),
+    (
+        "gemv", "small", "one of two columns",
+        " + left.y * right.y",
+        "",
+    ),
+    (
+        "glu", "odd", "the other half gated",
+        "gate / (1.0f + __expf(-gate)) * up",
+        "up / (1.0f + __expf(-up)) * gate",
+    ),
+    (
+        "glu", "small", "neighbours",
+        "x[i]), up = __half2float(x[width + i])",
+        "x[2 * i]), up = __half2float(x[2 * i + 1])",
+    ),
+    (
+        "histogram", "odd", "the last one left out",
+        "i < n; i +=",
+        "i < n - 1; i +=",
+    ),
+    (
+        "histogram", "small", "counts of a block get lost",
+        "atomicAdd(&bins[i], own[i])",
+        "bins[i] = own[i]",
+    ),
+    (
+        "quantize", "odd", "cut off",
+        "rintf(",
+        "truncf(",
+    ),
+    (
+        "quantize", "small", "signs not dropped",
+        "fabsf(x[i])",
+        "x[i]",
+    ),
+    (
+        "reduce", "odd", "one warp left out",
+        "i < blockDim.x / 32; i++",
+        "i < blockDim.x / 32 - 1; i++",
+    ),
+    (
+        "reduce", "small", "a lane twice",
+        "int step = 16; step > 0",
+        "int step = 16; step > 1",
+    ),
+    (
+        "rope", "odd", "turned the other way",
+        "second * cosine + first * sine",
+        "second * cosine - first * sine",
+    ),
+    (
+        "rope", "small", "twice the angle",
+        "-2.0f * pair / width",
+        "-1.0f * pair / width",
+    ),
+    (
+        "scan", "odd", "without the first",
+        "i >= step ?",
+        "i > step ?",
+    ),
+    (
+        "scan", "small", "a step too few",
+        "step < blockDim.x; step",
+        "step < blockDim.x / 2; step",
+    ),
+    (
+        "topk_softmax", "odd", "the same again",
+        "if (lane == which) own = -1.0f;",
+        "",
+    ),
+    (
+        "topk_softmax", "small", "not divided",
+        "best / sum",
+        "best",
+    ),
+    (
+        "transpose", "odd", "not turned",
+        "tile[threadIdx.x][threadIdx.y];",
+        "tile[threadIdx.y][threadIdx.x];",
+    ),
+    (
+        "transpose", "small", "no barrier",
+        "    __syncthreads();\n",
+        "",
+    ),
 ]  # fmt: skip
 
 

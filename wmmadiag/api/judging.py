@@ -179,7 +179,8 @@ def _check_roles(spec: Operation, inputs: dict[str, NDArray[Any]]) -> None:
             raise ConfigurationError(
                 f"'{spec.name}' has no input or parameter '{name}'", hint=did_you_mean(name, [*roles, *spec.parameters])
             )
-        least = 1 if spec.roles[name].usual else min(2, len(spec.roles[name].axes))
+        always = [extent for extent in spec.roles[name].shape if not spec.optional or extent != spec.optional]
+        least = 1 if spec.roles[name].usual else min(2, len(always))
         if array.ndim < least:
             raise ConfigurationError(
                 f"'{name}' has {array.ndim} dimensions; it needs at least {'one' if least == 1 else 'two'}",

@@ -99,6 +99,8 @@ class Parameter:
     factor_of: str = ""  # the input that it multiplies: a kernel that takes it reads that input, too
     # what code has that computes one of its words, as patterns in which case does not matter
     formulas: Mapping[str, str] = field(default_factory=dict)
+    # words of kernels' names → how its word then begins; a reading by which it is another is none
+    named: Mapping[str, str] = field(default_factory=dict)
     # why a draft asks for it where the kernel does not take it as a number; "" where its default is as good
     asked: str = ""
 
@@ -198,6 +200,7 @@ class Told:
 
     names: str  # words in the names of kernels that speak for it
     parts: tuple[str, ...] = ()  # operations that it consists of, of which a kernel's name may speak, too
+    within_any: bool = False  # whether every other operation may have it as a part: an activation
     # words in names that agree with it only where a parameter's formula, or an input of `explains`, is seen
     extras: str = ""
     explains: tuple[str, ...] = ()

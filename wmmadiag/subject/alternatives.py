@@ -17,6 +17,7 @@ from wmmadiag.subject.binding import BoundCase, bind, elements_of
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.check import MOST_TRIED, Session, run_case, session_for
 from wmmadiag.subject.drafts.accumulators import computes_in
+from wmmadiag.subject.drafts.recognise import contradicts
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.readings import other_readings
 from wmmadiag.subject.rereading import nearness, reread, unwritten
@@ -278,10 +279,17 @@ def _readings(session: Session, bound: BoundCase, sizes: str, tried: Tried, work
 
 def _meanings(card: Card) -> Iterator[tuple[Reading | None, Card]]:
     """The card, then every other reading of where elements lie and what is computed of them."""
-    yield None, card
+    if not _contradicts(card):
+        yield None, card
     for reading, other in other_readings(card, changes=3):
-        if "arithmetic" not in reading.kinds and reading.deliberate:
+        if "arithmetic" not in reading.kinds and reading.deliberate and not _contradicts(other):
             yield reading, other
+
+
+def _contradicts(card: Card) -> bool:
+    """Whether the kernel's own name says something else."""
+    entry = card.derived.kernel.entry if card.derived is not None else ""
+    return contradicts(entry, card.computes.operation, card.computes.parameters)
 
 
 def _arithmetic(card: Card, session: Session, bound: BoundCase) -> Iterator[tuple[Reading, Card]]:

@@ -43,7 +43,25 @@ def _zero_points(shape: tuple[int, ...], element: ElementType, extent: int, rng:
     return _words(shape, element, extent, rng)
 
 
+def _indices(shape: tuple[int, ...], _: ElementType, extent: int, rng: np.random.Generator) -> Doubles:
+    """Any of those that there are, the last one among them."""
+    values = rng.integers(0, max(extent, 1), shape)
+    values.reshape(-1)[:1] = max(extent, 1) - 1
+    return values.astype(np.float64)
+
+
+def indices(role: str, axis: int) -> Drawn:
+    """Of what lies along an axis of another role."""
+    return Drawn(_indices, role, axis)
+
+
+def _positive(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
+    """Squares of what is normal: means of squares are never negative."""
+    return np.asarray(rng.standard_normal(shape) ** 2)
+
+
 BITS = Drawn(_bits)
+POSITIVE = Drawn(_positive)
 KEY_COUNTS = Drawn(_lengths, "k", -2)
 SLOPES = Drawn(_slopes)
 WORDS = Drawn(_words)

@@ -35,6 +35,8 @@ def allocated(kernel: Kernel, operation: str) -> Mapping[str, int]:
     if rank < len(symbols) or not np.allclose(matrix @ solved, counts):
         return {}
     found = {name: round(2**one) for name, one in zip(symbols, solved.tolist(), strict=True)}
+    if not all(found.values()):
+        return {}
     exact = all(math.isclose(math.log2(found[name]), one) for name, one in zip(symbols, solved.tolist(), strict=True))
     return found if exact else {}
 

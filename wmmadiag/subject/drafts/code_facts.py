@@ -104,6 +104,16 @@ def writes_to(code: str, name: str) -> bool:
     return re.search(f"{assigned}|{stored}", code) is not None
 
 
+_NO_CALLS = "if while for switch return sizeof reinterpret_cast static_cast"
+
+
+def passed_on(code: str, name: str) -> bool:
+    """Whether code gives the array of that name, or a place in it, to a function, which may store there."""
+    known = _pointers_into(code, name)
+    calls = re.finditer(rf"\b([A-Za-z_]\w*)\s*(?:<[^<>;()]*>\s*)?\(\s*&?\s*(?:{known})\b\s*[,+)\[]", code)
+    return any(call[1] not in _NO_CALLS.split() for call in calls)
+
+
 def adds_to(code: str, name: str) -> bool:
     """Whether a kernel adds to the array of that name: `C[i] += x`, `atomicAdd(&C[i], x)`, sums that begin with C.
 

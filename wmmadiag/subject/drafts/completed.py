@@ -7,15 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.model import Wishes
+from wmmadiag.subject.drafts.model import Draft, Wishes
 
 if TYPE_CHECKING:
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
+_THREADS, _ELEMENTS = (256, 128, 64), (4096, 1024, 256)  # of a block; of dynamic shared memory
 
 
 def completed(path: Path, kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
@@ -34,16 +36,26 @@ def completed(path: Path, kernel: Kernel, operation: str, options: SubjectOption
 def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
     """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors."""
     yield "", kernel
-    machine = kernel.machine
-    marks = [one.option for one in draft(kernel, operation, wishes_of(options)).open if one.option.startswith(_SYMBOL)]
+    machine, drafted = kernel.machine, draft(kernel, operation, wishes_of(options))
+    marks = [one.option for one in drafted.open if one.option.startswith(_SYMBOL)]
     names = [one.removeprefix(_SYMBOL).rstrip("=") for one in marks]
     names = [one for one in names if machine is not None and one in machine.names and one not in machine.usual]
     if machine is None or not names or len(names) > _MOST_COUNTED:
         return
-    for count in _COUNTS:
-        usual = {**machine.usual, **dict.fromkeys(names, count)}
-        said = ", ".join(f"{name} = {count}" for name in names)
-        yield said, replace(kernel, machine=replace(machine, usual=usual), counted=tuple(names))
+    for counts in zip(*(_numbers(drafted, one) for one in names), strict=True):
+        found = dict(zip(names, counts, strict=True))
+        said = ", ".join(f"{next(iter(machine.names[name]), name)} = {count}" for name, count in found.items())
+        yield said, replace(kernel, machine=replace(machine, usual={**machine.usual, **found}), counted=tuple(names))
+
+
+def _numbers(drafted: Draft, name: str) -> tuple[int, int, int]:
+    """What is tried for a number of host code: as many threads, elements of shared memory, or parts as are usual."""
+    if name in names_in(" + ".join(f"({one})" for one in drafted.block)):
+        return _THREADS
+    others = [*drafted.grid, *(one.value for one in drafted.arguments if not one.parameter.pointer and one.value)]
+    if name in names_in(drafted.shared) and name not in names_in(" + ".join(f"({one})" for one in others)):
+        return _ELEMENTS
+    return _COUNTS
 
 
 def wishes_of(options: SubjectOptions) -> Wishes:

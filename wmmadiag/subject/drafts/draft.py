@@ -24,6 +24,7 @@ from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open, Wishes, is_input
 from wmmadiag.subject.drafts.numbers import ask_shared, give_number, note_ignored, unknown_symbols
+from wmmadiag.subject.drafts.recognise import named_words
 
 _HALF = frozenset({"half", "__half", "f16"})
 
@@ -97,7 +98,13 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
         elif role and name not in named and name not in result.computes:
             result.computes[name] = "1"
             result.remarks.append(f"'{_name_of(result, role)}' is added, since there is no {name}")
-    for name, word in told_by_formulas(result.operation, kernel.code).items():
+    own = named_words(kernel.entry, result.operation)
+    formulas = told_by_formulas(result.operation, kernel.code)
+    for name, begins in own.items():
+        if name not in result.computes and not formulas.get(name, "").startswith(begins):
+            result.computes[name] = next(one for one in known.parameters[name].words if one.startswith(begins))
+            result.remarks.append(f"the {name} is {result.computes[name]}, as the kernel's name has it")
+    for name, word in formulas.items():
         if name not in result.computes:
             result.computes[name] = word
             result.remarks.append(f"the {name} is {word}, as the source has its formula")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.code_facts import writes_to
+from wmmadiag.subject.drafts.code_facts import passed_on, writes_to
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.model import Draft
 
@@ -31,15 +31,20 @@ def mark_updated(result: Draft, code: str) -> None:
         parameter = argument.parameter
         if argument.role not in inputs or argument.direction or not parameter.pointer or parameter.const:
             continue
-        if writes_to(code, parameter.label.rpartition(".")[2] or parameter.name):
+        name = parameter.label.rpartition(".")[2] or parameter.name
+        if _may_write(code, name):
             argument.direction = "inout"
             result.remarks.append(f"'{parameter.name}' is read, and written over with what becomes of it")
+
+
+def _may_write(code: str, name: str) -> bool:
+    return writes_to(code, name) or passed_on(code, name)
 
 
 def replaced_roles(operation: str, pointers: Sequence[Parameter], roles: Sequence[str | None], code: str) -> set[str]:
     """The outputs that have no array of their own, and take the place of an input that the code stores to."""
     known = OPERATIONS[operation].roles
-    over = {role for one, role in zip(pointers, roles, strict=True) if not one.const and writes_to(code, one.name)}
+    over = {role for one, role in zip(pointers, roles, strict=True) if not one.const and _may_write(code, one.name)}
     return {name for name, one in known.items() if one.updates and one.updates in over and name not in roles}
 
 

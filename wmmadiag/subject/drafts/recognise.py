@@ -6,7 +6,7 @@ Taken only where everything agrees: a kernel that is judged by another operation
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -65,6 +65,8 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     by_arrays = by_arrays if _named(names, by_arrays) else ""
     # All arrays of one operation say more than a name that also speaks of what it is a part of: `attn_scores(q, k, s)`.
     part = len(speaks_of) == 1 and by_arrays != speaks_of[0] and speaks_of[0] in _parts(by_arrays)
+    # What any operation may have as a part is the whole where its own arrays are there, and its code does no more.
+    part = part and not _is_whole(speaks_of[0], names, code, multiplications)
     whole = next((one for one in speaks_of if {*speaks_of} - {one} <= {*_parts(one)}), "")  # gptq_linear: a linear, too
     likely = by_arrays if not whole or part else whole
     if not likely and not speaks_of:
@@ -100,7 +102,16 @@ def by_code(kernel_code: str, multiplications: int) -> list[str]:
 
 
 def _parts(operation: str) -> tuple[str, ...]:
-    return _TOLD[operation].parts if operation in _TOLD else ()
+    if operation not in _TOLD:
+        return ()
+    return (*_TOLD[operation].parts, *(one for one, told in _TOLD.items() if told.within_any and one != operation))
+
+
+def _is_whole(operation: str, names: Sequence[str], code: str, multiplications: int) -> bool:
+    """Whether an operation that others may have as a part is all that a kernel with these arrays computes."""
+    told = _TOLD[operation]
+    more = any(_shown(one, code, multiplications) for one in told.excludes)
+    return told.within_any and not more and _named(names, operation)
 
 
 def _words(entry: str) -> set[str]:
@@ -172,6 +183,26 @@ def unkept(
         return bool(stated or set(told.explains) & set(roles))  # "fused" names no part of its own
 
     return frozenset(one for one in words & set(told.extras.split()) if not kept(one))
+
+
+def named_words(entry: str, operation: str) -> dict[str, str]:
+    """Parameters of an operation of which a kernel's name has a word, with how their words then begin."""
+    words = _words(entry)
+    told: dict[str, str] = {}
+    for name, parameter in OPERATIONS[operation].parameters.items():
+        found = {parameter.named[word] for word in words if word in parameter.named}
+        if len(found) == 1:
+            told[name] = found.pop()
+    return told
+
+
+def contradicts(entry: str, operation: str, settings: Mapping[str, object]) -> bool:
+    """Whether a kernel's name has a word of a parameter that is another by these settings."""
+    known = OPERATIONS[operation].parameters
+    return any(
+        not str(settings.get(name, known[name].default)).startswith(word)
+        for name, word in named_words(entry, operation).items()
+    )
 
 
 def _shown(trait: Trait, code: str, multiplications: int) -> str:

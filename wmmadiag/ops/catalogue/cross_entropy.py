@@ -1,0 +1,92 @@
+"""The loss of each row of logits: the logarithm of the softmax of the element that is its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.parts.drawn import indices
+from wmmadiag.ops.parts.hard_inputs import SCORES
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
+from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
+
+
+def _parts(inputs: Arrays) -> tuple[Doubles, Doubles, Doubles]:
+    """The largest element of each row, the logarithm of the sum of what it is the scale of, and the target's."""
+    rows = inputs["x"].astype(np.float64)
+    most = rows.max(axis=-1)
+    total = np.exp(rows - most[..., None]).sum(axis=-1)
+    chosen = np.take_along_axis(rows, inputs["targets"].astype(np.int64)[..., None], axis=-1)[..., 0]
+    return most, np.log(total), chosen
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    del parameters
+    most, logarithm, chosen = _parts(inputs)
+    return {"loss": logarithm + most - chosen, "lse": logarithm + most}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of log Σ exp(x − m) + m − x_t, row by row.
+
+    Each exponential is off by 4u, and by u·|x − m| of its argument, at most 2u·max|x − m|·e^(x−m) in the sum, below
+    2u of the sum for all that count; an online sum rescales N times, a unit each; the sum of N terms costs (N + 8)·u.
+    The logarithm has the relative error of its argument as its own absolute one, and 4u of itself. Then two sums of
+    |m|, |x_t| and the logarithm: 3u of each.
+    """
+    model = arithmetic(parameters, elements["x"])
+    most, logarithm, chosen = _parts(inputs)
+    count = inputs["x"].shape[-1]
+    relative = (2.0 * count + 24.0) * model.unit + (count + 8) * U64
+    lse = relative + 4.0 * model.unit * (np.abs(logarithm) + np.abs(most))
+    loss = lse + 4.0 * model.unit * (np.abs(chosen) + np.abs(most))
+    errors = {"loss": loss, "lse": lse}
+    return {
+        role: Judgement(output_rounding(np.asarray(error), expected[role], elements[role]))
+        for role, error in errors.items()
+        if role in elements
+    }
+
+
+OPERATION = Operation(
+    name="cross_entropy",
+    meaning="loss[t] = log(Σ exp(X[t])) − X[t, targets[t]]",
+    roles={
+        "x": Role("BTN", ("batch", "T", "N"), spellings="x logits input in inp src scores"),
+        "targets": Role(
+            "BT",
+            ("batch", "T"),
+            element="int",
+            drawn=indices("x", -1),
+            spellings="targets target labels label t y gt classes",
+        ),
+        "loss": Role("BT", ("batch", "T"), output=True, spellings="loss losses out output nll dst result l"),
+        "lse": Role("BT", ("batch", "T"), output=True, required=False, spellings="lse logsumexp"),
+    },
+    parameters={
+        "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f32", "f64")),
+    },
+    oracle=_oracle,
+    bound=_bound,
+    symbols={"batch": "1"},
+    separate=("batch",),
+    optional="batch",
+    extents={
+        "batch*T": "bt",
+        "batch": "b batch batchsize",
+        "T": "t n m rows nrows numrows tokens numtokens seqlen seq",
+        "N": "v vocab vocabsize nvocab cols ncols numcols columns classes numclasses nclasses c",
+    },
+    distances=(Distance("x", "N", "vp p paddedvocabsize vocabpadded ldlogits stride rowstride logitsstride"),),
+    cases=({"T": 8, "N": 64}, {"T": 48, "N": 320}),
+    hard_inputs=SCORES,
+    told=Told(
+        "crossentropy crossentropyforward softmaxcrossentropy celoss xent nllloss",
+        parts=("softmax",),
+        needs=(EXPONENTIAL,),
+        excludes=(TENSOR_CORES,),
+    ),
+)
