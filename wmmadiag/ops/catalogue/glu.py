@@ -87,7 +87,7 @@ OPERATION = Operation(
         extras="gelu relu silu",
         explains=("x",),
         excludes=(TENSOR_CORES,),
-        arrays=False,
+        within_any=True,
         open="its source does not tell which half of a row is the gate",
     ),
     choices=(
