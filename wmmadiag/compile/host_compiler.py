@@ -20,6 +20,21 @@ _ERROR = re.compile(
 )
 
 _NO_MEMBER_OF_THRUST = re.compile(r"‘(\w+)’ (?:is not a member of|in namespace) ‘thrust’")
+_FORGOTTEN = re.compile(r"is defined in header ‘<([\w./]+)>’")
+_NO_MEMBER_OF_STD = re.compile(r"‘(\w+)’ (?:is not a member of|in namespace) ‘std’")
+_NAMES_OF_STD = {
+    "algorithm": "all_of any_of binary_search clamp copy_if count count_if find find_if for_each generate generate_n "
+    "is_sorted lower_bound max_element merge min_element minmax minmax_element next_permutation none_of nth_element "
+    "partial_sort partition remove remove_if replace reverse rotate sample shuffle sort stable_sort transform unique "
+    "upper_bound",
+    "iomanip": "setfill setprecision setw",
+    "numeric": "accumulate gcd inner_product iota lcm midpoint partial_sum reduce transform_reduce",
+    "random": "bernoulli_distribution default_random_engine minstd_rand mt19937 mt19937_64 normal_distribution "
+    "random_device uniform_int_distribution uniform_real_distribution",
+}
+_OF_STD = {header: frozenset(names.split()) for header, names in _NAMES_OF_STD.items()}
+"""Names that GCC misses without a word of their header → that."""
+_READ = "-include"
 _NEXT_STEP = "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std, -X=WORD"
 _GONE = {
     "texture": "texture references left CUDA with 12.0, and texture objects are not emulated: read through a pointer",
@@ -28,7 +43,8 @@ _GONE = {
 """What the compiler misses → the next step where that is another one."""
 _NO_FILE = re.compile(r"^(?P<name>\S+): No such file or directory$")
 _LIBRARIES = {
-    "cufft": "cuFFT", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "cudnn": "cuDNN", "nccl": "NCCL",
+    "cufftmp": "cuFFTMp", "cufftw": "cuFFTW",
+    "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "cudnn": "cuDNN", "nccl": "NCCL",
     "npp": "NPP", "nvjpeg": "nvJPEG", "nvml": "NVML", "cublasxt": "cuBLASXt", "cublasmp": "cuBLASMp",
     "nvshmem": "NVSHMEM", "cufile": "cuFile", "cudss": "cuDSS", "cupti": "CUPTI", "nvtiff": "nvTIFF",
     "cutensor": "cuTENSOR", "curand_mtgp32": "cuRAND's MTGP32", "gl/": "OpenGL", "glfw": "OpenGL", "vulkan/": "Vulkan",
@@ -67,23 +83,31 @@ def run_compiler(command: Sequence[str], source: str) -> None:
     Raises:
         CompileError: it failed: at the line that it names, or with the functions that are not defined.
     """
+    log = _run(command)
+    if log is not None:
+        raise _refusal(log, command, source)
+
+
+def _run(command: Sequence[str]) -> str | None:
+    """What a command said that failed; None: it did not."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode == 0:
-        return
-    log = done.stderr or done.stdout
+    return None if done.returncode == 0 else done.stderr or done.stdout
+
+
+def _refusal(log: str, command: Sequence[str], source: str) -> CompileError:
     missing = {found["name"]: found["place"] or "" for found in _UNDEFINED.finditer(log)}
     if missing:
         listed = "\n".join(f"  {name}" + (f"  ({place})" if place else "") for name, place in missing.items())
-        raise CompileError(
+        return CompileError(
             f"{source}: the program uses functions that are not offered here: {', '.join(missing)}",
             detail=listed,
             hint="docs/programs.md lists what runs; functions of your own must be in one of the sources given",
         )
     first = _ERROR.search(log)
     place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
-    said = next((line for line in log.splitlines() if line.strip()), f"it ended with status {done.returncode}")
+    said = next((line for line in log.splitlines() if line.strip()), "it failed and said nothing")
     message = first["message"] if first else f"{Path(command[0]).name}: {said}"
-    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=_next_step(message, place))
+    return CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=_next_step(message, place))
 
 
 def _next_step(message: str, place: Place | None) -> str:
@@ -97,22 +121,24 @@ def _next_step(message: str, place: Place | None) -> str:
     return next((step for word, step in _GONE.items() if re.search(rf"[‘'`]{word}\b", message)), _NEXT_STEP)
 
 
-def run_with_help(command: Sequence[str], source: str) -> None:
-    """Compile with GCC what nvcc's front end takes.
+def run_with_help(command: Sequence[str], source: str) -> list[str]:
+    """Compile with GCC what nvcc's front end, or the standard library of an older GCC, takes.
+
+    Returns:
+        What the user should know of how it was compiled.
 
     Raises:
         CompileError: as `run_compiler`.
     """
     helped = list(command)
-    while True:
-        try:
-            run_compiler(helped, source)
-            return
-        except CompileError as refused:
-            more = [one for one in _help(f"{refused}\n{refused.detail}", command) if one not in helped]
-            if not more:
-                raise
-            helped += more
+    while (log := _run(helped)) is not None:
+        more = [one for one in _help(log, command) if one not in helped]
+        if not more:
+            raise _refusal(log, helped, source)
+        helped += more
+    read = [one.removeprefix(_READ) for one in helped[len(command) :] if one.startswith(_READ)]
+    listed = ", ".join(f"<{one}>" for one in read if not one.startswith("thrust/"))
+    return [f"{source} uses what {listed} declares and does not include it: it was read"] if listed else []
 
 
 def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
@@ -120,6 +146,13 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
     # A class gives a name that it used another meaning: nvcc's front end names it in full.
     if "changes meaning of" in refusal:
         yield "-fpermissive"
+    # Headers of the standard library read one another, fewer with each version of it.
+    told = _FORGOTTEN.findall(refusal)
+    known = [
+        header for name in _NO_MEMBER_OF_STD.findall(refusal) for header, names in _OF_STD.items() if name in names
+    ]
+    for header in dict.fromkeys([*told, *known]):
+        yield f"{_READ}{header}"
     # nvcc's Thrust reads more of its own headers than the one for the host does.
     for name in dict.fromkeys(_NO_MEMBER_OF_THRUST.findall(refusal)):
         declared = re.compile(rf"\b{name}\(|\b(?:struct|class|using) {name}\b|\busing [\w:]*::{name};")

@@ -74,6 +74,7 @@ class BuiltProgram:
     variables: tuple[Symbol, ...]
     managed: frozenset[str]
     main: int | None  # offset of `main`, or None
+    notes: tuple[str, ...] = ()  # what the user should know of how it was compiled
 
 
 @dataclass
@@ -190,10 +191,12 @@ def read_program(folder: Path, runtime: Path) -> BuiltProgram:
     )
     kernels, variables = (tuple(Symbol(*one) for one in record[what]) for what in ("kernels", "variables"))
     managed = frozenset(record["managed"])
-    return BuiltProgram(folder / "program.so", runtime, units, kernels, variables, managed, record["main"])
+    return BuiltProgram(
+        folder / "program.so", runtime, units, kernels, variables, managed, record["main"], tuple(record["notes"])
+    )
 
 
-def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object]:
+def _described(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str]) -> dict[str, object]:
     """The record of a program, for `read_program`."""
     scopes: dict[str, set[str]] = {}
     for name in (name for one in prepared for each in one.names for name in each.qualified):
@@ -228,7 +231,7 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
     kernels.sort(key=lambda one: one.start)
     listed = {"kernels": kernels, "variables": variables}
     rows = {what: [dataclasses.astuple(one) for one in some] for what, some in listed.items()}
-    return {"units": units, **rows, "managed": managed, "main": main}
+    return {"units": units, **rows, "managed": managed, "main": main, "notes": list(dict.fromkeys(notes))}
 
 
 def _is_kernel(symbol: str, scopes: Mapping[str, Collection[str]]) -> bool:
@@ -311,6 +314,8 @@ def _compile(
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
         work = Path(temporary)
 
+        notes: list[str] = []
+
         def one_object(item: tuple[int, _Prepared]) -> Path:
             number, one = item
             made = work / f"{number}.o"
@@ -338,7 +343,7 @@ def _compile(
             defined = [f"-D{name}_v2={name}" for name in versioned]
             command = [compiler, *flags, *defined, *openmp, *here, *late_options, "-include", str(header), beside,
                        *includes, "-x", "c++", "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
-            run_with_help(command, one.name)
+            notes.extend(run_with_help(command, one.name))
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(one_object, enumerate(prepared)))
@@ -355,7 +360,7 @@ def _compile(
         ready = work / "ready"
         ready.mkdir()
         made.replace(ready / "program.so")
-        (ready / "program.json").write_text(json.dumps(_described(ready / "program.so", prepared)), "utf-8")
+        (ready / "program.json").write_text(json.dumps(_described(ready / "program.so", prepared, notes)), "utf-8")
         if not folder.exists():
             ready.replace(folder)
     prune(folder.parent, _MAX_KEPT)

@@ -339,6 +339,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     bind_to_parent(int(watched))
     served = Served(json.loads(Path(spec).read_text("utf-8")), int(findings))
+    for note in served.program.notes:
+        served.send(note=note)
     if most := served.spec.get("memory", 0):
         whole = _OWN_MEMORY + 4 * most  # the emulator's, which keeps notes of the device's, too
         resource.setrlimit(resource.RLIMIT_DATA, (whole, whole))

@@ -1,0 +1,31 @@
+"""Headers of the standard library that others brought once: read, and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from test_run_program import run
+
+FORGOTTEN = r"""#include <iostream>
+#include <map>
+struct Freed { void operator()(float* p) const { cudaFree(p); } };
+int main() {
+    float* p;
+    cudaMalloc(&p, 64);
+    std::unique_ptr<float, Freed> held(p);
+    std::map<int, std::shared_ptr<int>> shared{{1, std::make_shared<int>(41)}};
+    std::cout << *shared[1] + std::clamp(9, 0, 1) << std::endl;
+}
+"""
+
+
+def test_a_header_that_was_forgotten_is_read_and_told(tmp_path: Path) -> None:
+    for _ in range(2):  # compiled, and from the cache
+        done = run(tmp_path, FORGOTTEN)
+        assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
+        assert "<memory>" in done.stderr and "program.cu uses what" in done.stderr
+
+
+def test_what_no_header_declares_is_refused_as_before(tmp_path: Path) -> None:
+    done = run(tmp_path, "#include <cstdio>\nint main() {\n    std::no_such_thing<int> x;\n}\n")
+    assert done.returncode == 2 and "program.cu:3" in done.stderr
