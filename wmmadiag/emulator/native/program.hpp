@@ -129,21 +129,21 @@ struct TensorOp {
     BLines b_lines = plain_b_lines;
 };
 
-// What an operation in lanes needs comes first, in one cache line.
+// What an operation in lanes needs, watched or not, comes first, in one cache line.
 struct alignas(64) Inst {
-    Execute unwatched;  // as `execute`, for a block without an observer: in fewer steps where there is a way
+    Execute execute;
+    Execute unwatched;  // the same for a block without an observer: in fewer steps where there is a way
     LaneFunction lane;
     Modifiers modifiers;
     Operand guard;
     Mask guard_invert;
+    std::uint32_t run;  // so many instructions from here on are Program::steps, without a guard
     Operand d, d2;
     Operand s[4];
-    std::uint32_t run;  // so many instructions from here on are Program::steps, without a guard
-    std::uint32_t target;
-    Execute execute;
     const std::uint32_t* extra;
     const TensorOp* tensor;  // of mma, wmma.load and store
     std::int64_t immediate;
+    std::uint32_t target;
     std::uint32_t flags;
     std::uint32_t code;  // flags >> code_shift
     Space space;
