@@ -23,7 +23,8 @@ struct Offsets {
 
 // Addresses less `base` to offsets; whether all are aligned, and at most `last`.
 template <class Address>
-bool offsets_from(const Address* addresses, Address base, std::uint64_t last, std::uint32_t alignment, std::uint32_t* to) {
+[[gnu::always_inline]] inline bool offsets_from(const Address* addresses, Address base, std::uint64_t last, std::uint32_t alignment,
+                                                std::uint32_t* to) {
 #if defined(WMMADIAG_AVX512)
     const auto low_bits = alignment - 1;
     if constexpr (sizeof(Address) == 4) {
@@ -58,18 +59,25 @@ bool offsets_from(const Address* addresses, Address base, std::uint64_t last, st
 #endif
 }
 
-// Finds the region of the first lane's address; false where the access needs a closer look.
-bool find_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, AccessKind kind, Offsets& to) {
+// What a signed offset of 32 bits reaches.
+constexpr std::uint64_t farthest = 0x7fffffff;
+
+// Offsets in a region by the address register, which is what `Address` says; false where the access needs a closer look.
+template <class Address>
+[[gnu::always_inline]] inline bool offsets_within(const Warp& warp, const Inst& inst, std::uint64_t base, std::uint64_t size, std::uint32_t bytes,
+                                                  std::byte* host, Offsets& to) {
+    if (size < bytes || size > farthest || (base & (bytes - 1)) != 0) return false;
+    to.host = host;
+    const auto from = static_cast<Address>(base - static_cast<std::uint64_t>(inst.immediate));
+    return offsets_from(warp.at<Address>(inst.s[0]), from, size - bytes, bytes, to.lane);
+}
+
+// By addresses of 64 bits, in the region of the first lane's.
+bool find_wide_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, AccessKind kind, Offsets& to) {
     const auto& block = warp.block();
     auto& shared = block.shared();
-    const auto ahead = static_cast<std::uint64_t>(inst.immediate);
     const auto within = [&](std::uint64_t base, std::uint64_t size, std::byte* host) {
-        constexpr std::uint64_t most = 0x7fffffff;  // what a signed offset of 32 bits reaches
-        if (size < bytes || size > most || (base & (bytes - 1)) != 0) return false;
-        to.host = host;
-        if ((inst.flags & flag::address32) != 0)
-            return offsets_from(warp.at<std::uint32_t>(inst.s[0]), static_cast<std::uint32_t>(base - ahead), size - bytes, bytes, to.lane);
-        return offsets_from(warp.at<std::uint64_t>(inst.s[0]), base - ahead, size - bytes, bytes, to.lane);
+        return offsets_within<std::uint64_t>(warp, inst, base, size, bytes, host, to);
     };
     const auto& spec = shared.spec;
     auto* ours = block.shared_memory() + spec.shared_base;
@@ -91,6 +99,14 @@ bool find_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, AccessKind 
     for (const auto offset : to.lane) alone &= allocation->note_write(offset, bytes, block.index());
     if (!alone) shared.order_matters.store(true, std::memory_order_relaxed);
     return true;
+}
+
+// Finds the region; addresses of 32 bits are those of shared memory (`is_plain`).
+[[gnu::always_inline]] inline bool find_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, AccessKind kind, Offsets& to) {
+    if ((inst.flags & flag::address32) == 0) return find_wide_offsets(warp, inst, bytes, kind, to);
+    const auto& block = warp.block();
+    const auto& spec = block.shared().spec;
+    return offsets_within<std::uint32_t>(warp, inst, spec.shared_base, spec.shared_bytes, bytes, block.shared_memory() + spec.shared_base, to);
 }
 
 // How the lanes' offsets follow each other.

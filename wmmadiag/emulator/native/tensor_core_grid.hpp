@@ -25,14 +25,15 @@ struct GridSum {
     static constexpr int in_place(int exponent) { return (exponent + 127) << 23; }
 
     const SumShape* shape;
-    __m512i sum;               // f32 bits: C, and then each step's result
-    __m512i exponent, addend;  // of the step: the largest one, as a float's; C in units of the grid
-    __m512i largest{};         // magnitude of a sum
-    __mmask16 bad{};           // what the scalar definition must compute
+    __m512i sum;        // f32 bits: C, and then each step's result
+    __m512i exponent;   // of the step: the largest one, as a float's
+    __m512i largest{};  // magnitude of a sum
+    __mmask16 bad{};    // what the scalar definition must compute
     __m512d total[2];
 
-    // `products`: the largest exponents of products, as a float's.
-    [[gnu::always_inline]] void align(__m512i products) {
+    // `products`: the largest exponents of products, as a float's; `negative`: how many are negative. Both that and C, in units of the grid,
+    // are added to begin with, in the last places of the doubles: what is added up is looked at modulo 2^32.
+    [[gnu::always_inline]] void align(__m512i products, __m512i negative) {
         __m512i of_c = _mm512_and_si512(sum, _mm512_set1_epi32(0x7f800000));
         if constexpr (Type == Element::bf16) bad |= _mm512_cmpgt_epi32_mask(of_c, _mm512_set1_epi32(in_place(greatest_exponent)));
         if constexpr (HalfSum) {
@@ -44,13 +45,16 @@ struct GridSum {
         exponent = _mm512_max_epi32(products, of_c);
         const __m512i scale =
             _mm512_sub_epi32(_mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(shape->fraction_bits + 254) << 23)), exponent);
-        addend = _mm512_cvttps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(scale)));
+        __m512i low = _mm512_add_epi32(negative, _mm512_cvttps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(scale))));
         // The high words of 1.5 * 2^52 * g.
         const int bias = 1023 + 52 - 127 - shape->fraction_bits;
         __m512i high = _mm512_add_epi32(_mm512_srli_epi32(exponent, 3), _mm512_set1_epi32(bias << 20 | 1 << 19));
-        if constexpr (N == 8) high = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), high);  // a row to each of the two
-        total[0] = _mm512_castsi512_pd(_mm512_unpacklo_epi32(_mm512_setzero_si512(), high));
-        total[1] = _mm512_castsi512_pd(_mm512_unpackhi_epi32(_mm512_setzero_si512(), high));
+        if constexpr (N == 8) {  // a row to each of the two
+            const __m512i rows = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+            high = _mm512_permutexvar_epi64(rows, high), low = _mm512_permutexvar_epi64(rows, low);
+        }
+        total[0] = _mm512_castsi512_pd(_mm512_unpacklo_epi32(low, high));
+        total[1] = _mm512_castsi512_pd(_mm512_unpackhi_epi32(low, high));
     }
 
     // Before `align`, where some products of the step have exponents below E::least: with a C that is as small, the sum's grid may be
@@ -69,10 +73,10 @@ struct GridSum {
         return N == 8 ? _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), words) : words;
     }
 
-    [[gnu::always_inline]] void finish(__m512i negative) {
+    [[gnu::always_inline]] void finish() {
         using F = typename Vectors<16>::F;
         using U = typename Vectors<16>::U;
-        const __m512i all = _mm512_add_epi32(_mm512_add_epi32(added(), negative), addend);
+        const __m512i all = added();
         largest = _mm512_max_epu32(largest, _mm512_abs_epi32(all));
         const F unit = (F)_mm512_sub_epi32(exponent, _mm512_set1_epi32(shape->fraction_bits << 23));
         if constexpr (HalfSum) sum = (__m512i)finish_half<16>((U)all, unit);
@@ -194,34 +198,38 @@ void mma_grid(const MmaRule& rule, const std::byte* const* a, const std::byte* c
     const SumShape shape = sum_shape(rule);
     alignas(64) typename E::Lane largest_of[most][chunks][together];
     alignas(64) std::uint8_t negative_of[most][chunks][together];
-    bool tiny_of[most][chunks]{};
+    bool tiny_of[most];
     const int blocks = rule.m * N / together;
     for (int block = 0; block < blocks; ++block) {
+        __m512i least = E::most();
         for (int part = 0; part < together; part += Operands::outputs_of_search) {
             const int row = (block * together + part) / N;
-            operands.search(row, step, part, largest_of[block], tiny_of[block]);
+            operands.search(row, step, part, largest_of[block], least);
             operands.count_negative(row, step, part, negative_of[block]);
         }
+        tiny_of[block] = E::some_tiny(least);
     }
     for (int block = 0; block < blocks; ++block) {
         const int begin = block * together / N;
         const auto row_of = [&](int output) { return begin + output / N; };
         const auto& largest = largest_of[block];
         const auto& negative = negative_of[block];
-        const auto& tiny = tiny_of[block];
+        const bool tiny = tiny_of[block];
         Sum s[units_together];
         __m512i* unit = units + block * units_together;
         unrolled<units_together>([&](auto u) __attribute__((always_inline)) { s[u].shape = &shape, s[u].sum = unit[u]; });
         unrolled<chunks>([&](auto chunk) __attribute__((always_inline)) {
             if (chunk % step == 0) {
                 const int last = chunk + step - 1;
-                if (!ordinary || (!HalfSum && tiny[last])) [[unlikely]]
+                if (!ordinary || (!HalfSum && tiny)) [[unlikely]]
                     for (int u = 0; u < units_together; ++u) {
                         const auto lanes = E::look(largest[last] + 16 * u);
                         if (!HalfSum) s[u].note_tiny(lanes.tiny, lanes.zero);
                         s[u].bad |= lanes.large;
                     }
-                unrolled<units_together>([&](auto u) __attribute__((always_inline)) { s[u].align(E::in_place(largest[last] + 16 * u)); });
+                unrolled<units_together>([&](auto u) __attribute__((always_inline)) {
+                    s[u].align(E::in_place(largest[last] + 16 * u), _mm512_cvtepu8_epi32(load<__m128i>(negative[last] + 16 * u)));
+                });
             }
             unrolled<8>([&](auto p) __attribute__((always_inline)) {
                 unrolled<2 * units_together>([&](auto half) __attribute__((always_inline)) {
@@ -232,9 +240,7 @@ void mma_grid(const MmaRule& rule, const std::byte* const* a, const std::byte* c
                                                   _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
                 });
             });
-            if ((chunk + 1) % step == 0)
-                unrolled<units_together>(
-                    [&](auto u) __attribute__((always_inline)) { s[u].finish(_mm512_cvtepu8_epi32(load<__m128i>(negative[chunk] + 16 * u))); });
+            if ((chunk + 1) % step == 0) unrolled<units_together>([&](auto u) __attribute__((always_inline)) { s[u].finish(); });
         });
         __m512i largest_sum = s[0].largest;
         __mmask16 bad = s[0].bad;

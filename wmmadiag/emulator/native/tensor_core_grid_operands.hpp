@@ -31,6 +31,13 @@ struct GridExponents {
         return _mm512_slli_epi32(_mm512_add_epi32(e, _mm512_set1_epi32(127)), 23);
     }
 
+    // Of exponents while they are looked for: more than all, and whether some are below `least`.
+    static __m512i most() { return narrow ? _mm512_set1_epi8(0x7f) : _mm512_set1_epi16(0x7fff); }
+    static bool some_tiny(__m512i e) {
+        if constexpr (narrow) return _mm512_cmplt_epi8_mask(e, _mm512_set1_epi8(least - offset)) != 0;
+        else return _mm512_cmplt_epi16_mask(e, _mm512_set1_epi16(least)) != 0;
+    }
+
     // Which of sixteen that were found are below `least`, those of zeros alone, and too large for floats.
     struct Look {
         __mmask16 tiny, zero, large;
@@ -208,10 +215,10 @@ struct GridOperands {
     }
 
     // The largest exponents of a step's products up to the end of each chunk, of 64 outputs from a row's begin, which are those from `part`
-    // on; and whether some are below E::least. A step is as many chunks.
+    // on; `least` takes the least of whole steps' ones. A step is as many chunks.
     static constexpr int outputs_of_search = 64;
     template <int Outputs>
-    [[gnu::always_inline]] void search(int first, int step, int part, Lane (&largest)[chunks][Outputs], bool (&tiny)[chunks]) const {
+    [[gnu::always_inline]] void search(int first, int step, int part, Lane (&largest)[chunks][Outputs], __m512i& least) const {
         for (int at = 0; at < outputs_of_search; at += E::lanes) {
             __m512i e_max{};
             unrolled<chunks>([&](auto chunk) __attribute__((always_inline)) {
@@ -224,9 +231,7 @@ struct GridOperands {
                     else e_max = _mm512_max_epi16(e_max, _mm512_add_epi16(ours, theirs));
                 });
                 store(largest[chunk] + part + at, E::found(e_max));
-                const bool some = E::narrow ? _mm512_cmplt_epi8_mask(e_max, _mm512_set1_epi8(E::least - E::offset)) != 0
-                                            : _mm512_cmplt_epi16_mask(e_max, _mm512_set1_epi16(E::least)) != 0;
-                tiny[chunk] = tiny[chunk] || some;
+                if (chunk + 1 == chunks || step == 1) least = E::narrow ? _mm512_min_epi8(least, e_max) : _mm512_min_epi16(least, e_max);
             });
         }
     }
