@@ -45,8 +45,8 @@ _TOO_MUCH = re.compile(
 def resources(subject: Compilation | Path | str, options: CompileOptions | None = None) -> tuple[Resources, ...]:
     """Registers, spills, stack, static shared and constant memory of each kernel, as ptxas reports them.
 
-    A `Compilation` is compiled again, to a cubin, with its own options unless others are given. A PTX file needs the
-    toolkit's `ptxas`.
+    A `Compilation` is compiled again, to a cubin, with its own options unless others are given. A PTX file needs
+    nvJitLink or the toolkit's `ptxas`.
 
     Raises:
         PtxasError: ptxas refused the code, e.g. for more than 48 KB of static shared memory.
