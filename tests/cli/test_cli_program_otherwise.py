@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -61,15 +62,20 @@ int main(int argc, char** argv) {
 """
 
 
-def checked(tmp_path, text, *words):
-    path = tmp_path / "k.cu"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("program")  # one for all, so that a program is built once
+
+
+def checked(folder, text, *words):
+    path = folder / f"k{zlib.crc32(text.encode())}.cu"
     path.write_text(text)
     return main(["check", str(path), *words])
 
 
 @pytest.mark.parametrize("kernel", ["turned", "turned_back"])
-def test_a_kernel_that_another_number_chooses_is_judged_by_its_programs_comparison(tmp_path, capsys, kernel):
-    assert checked(tmp_path, SOURCE, "--entry", kernel) == 0
+def test_a_kernel_that_another_number_chooses_is_judged_by_its_programs_comparison(folder, capsys, kernel):
+    assert checked(folder, SOURCE, "--entry", kernel) == 0
     said = capsys.readouterr().out
     assert "the program itself, called with 2, run" in said
     assert "which fails where this kernel does nothing" in said
@@ -82,20 +88,20 @@ def test_a_kernel_that_another_number_chooses_is_judged_by_its_programs_comparis
         ("turned<<<(n + 63) / 64, 64>>>", "if (n < 0) turned<<<1, 64>>>", "turned"),  # nothing launches it
     ],
 )
-def test_what_its_comparison_does_not_show_is_asked(tmp_path, capsys, old, new, entry):
+def test_what_its_comparison_does_not_show_is_asked(folder, capsys, old, new, entry):
     assert old in SOURCE
-    assert checked(tmp_path, SOURCE.replace(old, new), "--entry", entry) == 3
+    assert checked(folder, SOURCE.replace(old, new), "--entry", entry) == 3
     assert "ok by the program's own comparison" not in capsys.readouterr().out
 
 
-def test_a_comparison_that_passes_without_the_kernel_says_nothing_of_it(tmp_path, capsys):
-    checked(tmp_path, SOURCE, "--entry", "nothing")  # it is right beside the others, and would be without it
+def test_a_comparison_that_passes_without_the_kernel_says_nothing_of_it(folder, capsys):
+    checked(folder, SOURCE, "--entry", "nothing")  # it is right beside the others, and would be without it
     assert "ok by the program's own comparison" not in capsys.readouterr().out
 
 
-def test_a_program_that_does_not_end_is_tried_at_smaller_sizes(tmp_path, capsys):
+def test_a_program_that_does_not_end_is_tried_at_smaller_sizes(folder, capsys):
     large = SOURCE.replace("int T = 128", "int T = 32768")
-    assert checked(tmp_path, large, "--entry", "turned", "--budget-seconds", "6") == 0
+    assert checked(folder, large, "--entry", "turned", "--budget-seconds", "6") == 0
     assert "called with 2, at smaller sizes than its own (T = 64), run" in capsys.readouterr().out
 
 
