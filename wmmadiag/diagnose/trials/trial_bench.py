@@ -42,6 +42,8 @@ _STRAYS = frozenset({"out-of-bounds", "misaligned", "read-only", "wrong-space"})
 """Faults of accesses that belong nowhere."""
 _COSTLY = 15_000
 """Warp instructions of a trial that the compiler's haste adds, from which on a batch's runs cost more than it saves."""
+_DEARER = 3
+"""Times the warp instructions of another trial that one of a hole may take: what fills it is put together each time."""
 
 
 class TrialBench:
@@ -356,7 +358,9 @@ class TrialBench:
         if kernel is None or not wanted:
             return Filled(0, 0, [])
         selectors = [selector(*one) for one in wanted]
-        before, results, true = self._ran(kernel, selectors, self._limits(1))
+        limits = self._limits(1)
+        limits = replace(limits, times=_DEARER * limits.times, budget=_DEARER * limits.budget)
+        before, results, true = self._ran(kernel, selectors, limits)
         outcomes = (outcome_of(UNMADE, result, self.reference, self._expected, true, before) for result in results)
         told = [(*one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome.tells]
         return Filled(len(results), sum(one.instructions for one in results), told)
