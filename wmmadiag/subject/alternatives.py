@@ -273,8 +273,7 @@ def _readings(session: Session, bound: BoundCase, sizes: str, tried: Tried, work
                 work.read(bound)
                 again = reread(bound, further)
                 if again is not None and _is_right(again):
-                    yield _joined(name, finer.name), further
-                    break
+                    yield _joined(name, finer.name), further  # and others: a small case may not tell them apart
 
 
 def _meanings(card: Card) -> Iterator[tuple[Reading | None, Card]]:
