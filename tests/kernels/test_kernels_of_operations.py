@@ -275,6 +275,16 @@ MISTAKES = [
         "    __syncthreads();\n",
         "",
     ),
+    (
+        "decode_attention", "grouped", "heads taken in turn",
+        "head / (heads / kv_heads)",
+        "head % kv_heads",
+    ),
+    (
+        "decode_attention", "small", "keys beyond the length",
+        "key < lengths[sequence]",
+        "key < longest",
+    ),
 ]  # fmt: skip
 
 

@@ -158,3 +158,19 @@ def test_adam_is_its_definition(decay):
     moved = 0.1 * expected["m_out"] / (1 - 0.9**3) / inside
     apart = 0.1 * 0.2 * p if decay == "decoupled" else 0.0
     assert (np.abs(p - moved - apart - expected["p_out"]) > judged["p_out"].bound).any()
+
+
+def test_a_decoding_step_is_the_attention_of_one_query():
+    q, k, v = (RNG(15 + i).standard_normal(shape) for i, shape in enumerate(((2, 4, 8), (2, 2, 5, 8), (2, 2, 5, 8))))
+    lengths = np.array([3, 5], np.int32)
+    got = wmmadiag.reference("decode_attention", q=q, k=k, v=v, lengths=lengths).value
+    for b, h in np.ndindex(2, 4):
+        keys, values = (one[b, h // 2, : lengths[b]] for one in (k, v))
+        weights = np.exp(keys @ q[b, h] / math.sqrt(8))
+        np.testing.assert_allclose(got[b, h], weights @ values / weights.sum(), rtol=1e-9)
+
+
+def test_a_scale_of_each_row():
+    x, scale = RNG(18).integers(-9, 9, (3, 4)).astype(np.int8), RNG(19).standard_normal((3, 1)).astype(np.float32)
+    got = wmmadiag.reference("elementwise", x=x, scale=scale).value
+    np.testing.assert_allclose(got, x * scale.astype(float), rtol=1e-12)

@@ -25,8 +25,9 @@ def _sum(inputs: Arrays, *, sizes: bool = False) -> Doubles:
 
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     y = FUNCTIONS[str(parameters["activation"])].apply(float(parameters["alpha"]) * _sum(inputs))
-    if "factor" in inputs:
-        y = y * inputs["factor"].astype(np.float64)
+    for role in ("scale", "factor"):
+        if role in inputs:
+            y = y * spread(inputs[role], y.shape)
     if "addend" in inputs:
         y = y + float(parameters["beta"]) * inputs["addend"].astype(np.float64)
     return {"y": y}
@@ -47,8 +48,8 @@ def _bound(
     narrow = elements["x"] if parameters["steps"] == "as-stored" and elements["x"].name in ("f16", "bf16") else None
     function = FUNCTIONS[str(parameters["activation"])]
     alpha = abs(float(parameters["alpha"]))
-    added = set(inputs) & {"bias", "factor", "addend"}
-    whole = not elements["x"].is_float and not elements["y"].is_float and function.exact
+    added = set(inputs) & {"bias", "scale", "factor", "addend"}
+    whole = "scale" not in inputs and not elements["x"].is_float and not elements["y"].is_float and function.exact
     if not added and function.exact and alpha == 1.0 and narrow is None:
         return {"y": Judgement(output_rounding(np.zeros_like(expected["y"]), expected["y"], elements["y"]))}
     if whole:
@@ -59,10 +60,11 @@ def _bound(
     error = after(2.0 * unit * sizes, argument, sizes, alpha * ones, narrow, function, model)
     result = np.abs(function.apply(float(parameters["alpha"]) * _sum(inputs)))
     step = unit if narrow is None else narrow.unit
-    if "factor" in inputs:
-        factor = np.abs(inputs["factor"].astype(np.float64))
-        error, result = error * factor, result * factor
-        error = error + step * (result + error)
+    for role in ("scale", "factor"):
+        if role in inputs:
+            factor = np.abs(spread(inputs[role], result.shape))
+            error, result = error * factor, result * factor
+            error = error + step * (result + error)
     if "addend" in inputs:
         addend = abs(float(parameters["beta"])) * np.abs(inputs["addend"].astype(np.float64))
         error = error + step * (2.0 * addend + result + error)
@@ -72,12 +74,15 @@ def _bound(
 
 OPERATION = Operation(
     name="elementwise",
-    meaning="Y = activation(alpha·(X + bias)) ⊙ factor + beta·addend, element by element",
+    meaning="Y = activation(alpha·(X + bias)) ⊙ scale ⊙ factor + beta·addend, element by element",
     notes="`factor` is what a gate is multiplied by, or the other array of a product; `addend` the other array of a "
-    "sum.",
+    "sum; `scale` has one number for each row.",
     roles={
-        "x": Role("MN", _ROWS, spellings="x in input inp src a gate vec1 in1 input1 lhs left"),
+        "x": Role("MN", _ROWS, spellings="x q in input inp src a gate vec1 in1 input1 lhs left"),
         "factor": Role("MN", _ROWS, required=False, spellings="factor up mul multiplier"),
+        "scale": Role(
+            "MN", _ROWS, required=False, usual="M", element="float", spellings="scale scales rowscale absmax"
+        ),
         "addend": Role(
             "MN", _ROWS, required=False, spellings="addend b residual res other vec2 in2 input2 rhs right add"
         ),
@@ -112,7 +117,8 @@ OPERATION = Operation(
     },
     cases=({"N": 320}, {"M": 3, "N": 4096}),
     told=Told(
-        "elementwise relu gelu silu swish activation act vadd vecadd vectoradd saxpy axpy",
+        "elementwise relu gelu silu swish activation act vadd vecadd vectoradd saxpy axpy "
+        "dequantize dequant dequantization",
         excludes=(TENSOR_CORES,),
         within_any=True,
     ),

@@ -79,8 +79,8 @@ OPERATION = Operation(
     bound=_bound,
     symbols={"transpose_a": "0"},
     extents={
-        "M": "m n rows nrows numrows out outfeatures dout outdim",
-        "K": "k cols columns ncols numcols in infeatures din indim d",
+        "M": "m rows nrows numrows out outfeatures dout outdim",
+        "K": "k n cols columns ncols numcols in infeatures din indim d",
     },
     distances=(Distance("a", "M if transpose_a else K", "lda stride"),),
     cases=({"M": 64, "K": 128}, {"M": 192, "K": 320}),

@@ -116,7 +116,10 @@ OPERATION = Operation(
     parameters={
         "pairs": Parameter("word", "halves", "which elements make a pair", ("halves", "neighbours")),
         "theta": Parameter(
-            "cap", "10000", "base of the frequencies", spellings="theta base ropetheta ropebase freqbase"
+            "cap",
+            "10000",
+            "base of the frequencies",
+            spellings="theta base ropetheta ropebase freqbase thetabase basefreq rotarybase",
         ),
         "offset": Parameter("count", "0", "position of the first row", spellings="offset startpos posoffset start"),
         "steps": Parameter(

@@ -97,6 +97,19 @@ def reassignments(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
     yield from islice(several, _MOST_AGAIN)
 
 
+def permutations_of_names(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
+    """Numbers that go by the names of extents in another order: A is M×N for some, and B N×K."""
+    if "storage" in drafted.told or kernel.launch is None:
+        return
+    named = [one for one in drafted.arguments if not one.parameter.pointer and _is_named(one, drafted.operation)]
+    values = [one.value for one in named]
+    if not 1 < len(named) <= _MOST_RENAMED or len(set(values)) < len(values) or not all(map(str.isidentifier, values)):
+        return
+    for order in islice(permutations(values), 1, _MOST_AGAIN):
+        changed = {one.parameter.name: to for one, to in zip(named, order, strict=True) if one.value != to}
+        yield Assignment({}, changed, {}, {}, {})
+
+
 def _is_named(argument: DraftArgument, operation: str) -> bool:
     """Whether a number's own name says which extent it is: whatever else gets the same from host code is it, too."""
     return symbol_for(argument.parameter.name, operation) == argument.value

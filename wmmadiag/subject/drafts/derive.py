@@ -18,7 +18,13 @@ from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
-from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments, reassignments
+from wmmadiag.subject.drafts.assignments import (
+    Assignment,
+    assigned,
+    assignments,
+    permutations_of_names,
+    reassignments,
+)
 from wmmadiag.subject.drafts.completed import completed, wishes_of
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
@@ -225,7 +231,8 @@ def _tried(
 
     def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
         for counted, one in completed(path, kernel, operation, options):
-            meanings = assignments(one, operation, always=bool(counted))
+            # One draft of an operation that is not the likeliest may leave nothing open.
+            meanings = assignments(one, operation, always=bool(counted) or operation != operations[0])
             for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
                 yield said, None
@@ -374,7 +381,8 @@ def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
     """Cards of the same kernel and operation by which numbers that host code passes are other extents, in words."""
     derived = card.derived
     assert derived is not None
-    for meant in reassignments(derived.kernel, derived.draft):
+    several = (reassignments, permutations_of_names)
+    for meant in (one for each in several for one in each(derived.kernel, derived.draft)):
         with contextlib.suppress(WmmadiagError):
             drafted = assigned(derived.kernel, card.computes.operation, meant, wishes_of(derived.options))
             yield meant.meaning(), _card(card.path, derived.kernel, drafted, derived.options, card.assumed)

@@ -111,8 +111,9 @@ def _case(
     for symbol in ("B", "H"):
         if symbol in numbers and symbol not in used:
             numbers[symbol] = 1  # nothing in the launch speaks of it: the kernel takes one
-    if "batch" in numbers and "batch" not in used:
-        del numbers["batch"]
+    optional = OPERATIONS[draft.operation].optional
+    if optional in numbers and optional not in used:
+        del numbers[optional]
     if not first:
         _told_apart(draft, {symbol: value for symbol, value in table.items() if symbol in numbers}, numbers, tile)
     if not first and name != _MASKED and "S" in numbers:
