@@ -58,6 +58,46 @@ def test_a_broken_one_is_not(tmp_path, source, old, new):
     assert_not_right(path)
 
 
+AGAIN = UNSEEN.parent / "unseen7"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("decode_attention_cache", "a cache of rows of heads"),
+        ("dequant_int8_rowwise", ""),
+        ("gelu_torch_ext", "the activation is gelu"),
+        ("reduction_solve", ""),
+        ("relu_half2", "as the kernel's name has it"),
+        ("rope_theta_bhtd", "neighbouring elements and heads of rows"),
+        ("sgemm_tiled_solve", "N is K, K is N"),
+        ("sgemv_block_per_row", ""),
+        ("swiglu_two_inputs", "taken as elementwise"),
+        ("vector_add_solve", ""),
+    ],
+)
+def test_a_kernel_of_the_second_round_is_right(source, said):
+    report = wmmadiag.check(AGAIN / f"{source}.cu")
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    assert said in " ".join(report.assumed)
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new"),
+    [
+        ("sgemm_tiled_solve", "Bs[i][threadIdx.x];", "Bs[threadIdx.x][i];"),
+        ("sgemm_tiled_solve", "t < (N + TILE_SIZE - 1) / TILE_SIZE; t++", "t < (N - 1) / TILE_SIZE; t++"),
+        ("reduction_solve", "atomicAdd(output, sdata[0])", "*output = sdata[0]"),  # one number, without an axis
+        ("swiglu_two_inputs", "g / (1.0f + expf(-g)) * u", "u / (1.0f + expf(-g))"),
+        ("decode_attention_cache", "t < len; ++t", "t < max_seq; ++t"),
+    ],
+)
+def test_a_broken_one_of_the_second_round_is_not(tmp_path, source, old, new):
+    path = tmp_path / f"{source}.cu"
+    path.write_text((AGAIN / path.name).read_text().replace(old, new))
+    assert_not_right(path)
+
+
 @pytest.mark.parametrize("path", sorted((UNSEEN / "wrong").glob("*.cu")), ids=lambda path: path.stem)
 def test_those_that_were_wrong_from_the_start_are_not_right(path):
     assert_not_right(path)
@@ -66,7 +106,8 @@ def test_those_that_were_wrong_from_the_start_are_not_right(path):
 def assert_not_right(path):
     try:
         report = wmmadiag.check(path)
-    except WmmadiagError:
+    except WmmadiagError as error:
+        assert "internal error" not in str(error)
         return  # asked
     assert report.exit_code != 0
 

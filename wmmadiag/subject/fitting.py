@@ -91,7 +91,8 @@ class _Read:
         """The last one of what is computed separately: one head of an attention, one matrix of a batch."""
 
         def last(role: str, array: NDArray[Any]) -> NDArray[Any]:
-            shape = operation.roles[role].shape[-array.ndim :] if role in operation.roles else ()
+            whole = operation.roles[role].shape if role in operation.roles else ()
+            shape = whole[max(0, len(whole) - array.ndim) :]  # a single sum has no axis at all
             cut = [slice(-1, None) if text in operation.separate else slice(None) for text in shape]
             return array[(..., *cut)] if cut else array
 
