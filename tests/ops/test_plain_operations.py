@@ -174,3 +174,13 @@ def test_a_scale_of_each_row():
     x, scale = RNG(18).integers(-9, 9, (3, 4)).astype(np.int8), RNG(19).standard_normal((3, 1)).astype(np.float32)
     got = wmmadiag.reference("elementwise", x=x, scale=scale).value
     np.testing.assert_allclose(got, x * scale.astype(float), rtol=1e-12)
+
+
+@pytest.mark.parametrize("operation", ["layernorm", "rmsnorm"])
+def test_one_number_for_all_weights(operation):
+    x = RNG(20).standard_normal((3, 6))
+    plain = wmmadiag.reference(operation, x=x).value
+    more = {"gain": 2.0, "shift": 0.5} if operation == "layernorm" else {"gain": 2.0}
+    np.testing.assert_allclose(
+        wmmadiag.reference(operation, x=x, **more).value, 2.0 * plain + more.get("shift", 0.0), rtol=1e-12
+    )

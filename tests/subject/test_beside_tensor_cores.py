@@ -67,6 +67,7 @@ AGAIN = UNSEEN.parent / "unseen7"
         ("decode_attention_cache", "a cache of rows of heads"),
         ("dequant_int8_rowwise", ""),
         ("gelu_torch_ext", "the activation is gelu"),
+        ("layernorm_vec4_torch", "N is M, K is N"),
         ("reduction_solve", ""),
         ("relu_half2", "as the kernel's name has it"),
         ("rope_theta_bhtd", "neighbouring elements and heads of rows"),
@@ -89,6 +90,8 @@ def test_a_kernel_of_the_second_round_is_right(source, said):
         ("sgemm_tiled_solve", "t < (N + TILE_SIZE - 1) / TILE_SIZE; t++", "t < (N - 1) / TILE_SIZE; t++"),
         ("reduction_solve", "atomicAdd(output, sdata[0])", "*output = sdata[0]"),  # one number, without an axis
         ("swiglu_two_inputs", "g / (1.0f + expf(-g)) * u", "u / (1.0f + expf(-g))"),
+        ("layernorm_vec4_torch", "reg_y.w = hat.w * s_variance * g + b;", "reg_y.w = hat.w * s_variance * g;"),
+        ("layernorm_vec4_torch", "variance / ((float)K) + epsilon", "variance / ((float)N) + epsilon"),
         ("decode_attention_cache", "t < len; ++t", "t < max_seq; ++t"),
     ],
 )

@@ -46,6 +46,7 @@ def layernorm(
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     rows = norms.summed(inputs)
     y, mean, rstd = layernorm(rows, inputs.get("weight"), inputs.get("bias"), eps=float(parameters["eps"]))
+    y = float(parameters["gain"]) * y + float(parameters["shift"])
     return {"y": y, "residual_out": rows, "mean": mean, "rstd": rstd}
 
 
@@ -73,6 +74,7 @@ OPERATION = Operation(
         "variance": Parameter(
             "word", "any", "how it is computed; any: also as E[x²] − E[x]², which is less exact", ("any", "two-pass")
         ),
+        **norms.NUMBERS,
         **norms.TYPES_OF_STEPS,
     },
     oracle=_oracle,

@@ -41,6 +41,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     rows = norms.summed(inputs)
     offset = bool(parameters["unit_offset"])
     y, rstd = rmsnorm(rows, inputs.get("weight"), eps=float(parameters["eps"]), unit_offset=offset)
+    y = float(parameters["gain"]) * y
     return {"y": y, "residual_out": rows, "rstd": rstd}
 
 
@@ -60,6 +61,7 @@ OPERATION = Operation(
     parameters={
         "eps": Parameter("cap", "1e-6", "added to the mean square", spellings=norms.EPS_SPELLINGS),
         "unit_offset": Parameter("flag", "0", "the factor is 1 + weight, as Gemma has it"),
+        "gain": norms.NUMBERS["gain"],
         **norms.TYPES_OF_STEPS,
     },
     oracle=_oracle,

@@ -38,9 +38,14 @@ TYPES_OF_STEPS: Mapping[str, Parameter] = {
         "word", "auto", "type that normalised values are rounded to before the weight", ("auto", "f16", "bf16")
     ),
 }
+NUMBERS: Mapping[str, Parameter] = {
+    "gain": Parameter("real", "1", "one number for all weights", spellings="g gain gamma weight", drafted=("1", "2")),
+    "shift": Parameter("real", "0", "one number for all biases", spellings="b shift beta bias", drafted=("0", "0.5")),
+}
+"""For kernels that take a number where others take an array."""
 EXTENTS: Mapping[str, str] = {
     "M": "m rows nrows numrows tokens numtokens ntokens batch b batchsize t",
-    "N": "n cols columns ncols numcols hidden hiddensize hiddendim dim d c h normalizedshape",
+    "N": "n k cols columns ncols numcols hidden hiddensize hiddendim dim d c h normalizedshape",
 }
 DISTANCES = (
     Distance("x", "N", "xstride inputstride xrowstride stridex stridexrow ldx"),
@@ -160,9 +165,10 @@ def normalised_bound(
 
     With d = s − mean off by f = e + δ + u·(|d| + e + δ) and rstd by ε relative: rstd·(f·(1 + ε) + |d|·ε). The fused
     form s·(rstd·w) + (b − mean·rstd·w) rounds larger terms: 4u·|w|·rstd·(|s| + |mean|), which also covers the three
-    products of the plain form; a bias 3u·|b|. Normalised values that are rounded to a narrow type cost twice its unit,
-    since their product with the weight is then rounded to it, too. All second-order terms together are below a
-    thousandth. Then the output's rounding.
+    products of the plain form; a bias 3u·|b|, and so does one number for all of them; one number for all weights is one
+    rounding more. Normalised values that are rounded to a narrow type cost twice its unit, since their product with
+    the weight is then rounded to it, too. All second-order terms together are below a thousandth. Then the output's
+    rounding.
     """
     unit = arithmetic(parameters, elements["x"]).unit
     weight = np.abs(inputs["weight"].astype(np.float64)) if "weight" in inputs else np.float64(1.0)
@@ -179,9 +185,11 @@ def normalised_bound(
         if narrow != "auto":
             kind = TYPES[narrow]
             error = error + 2.0 * (kind.unit * (apart * found.rstd + error) + kind.half_subnormal)
-        error = error * weight
+        error = error * weight * abs(float(parameters.get("gain", 1.0)))
         if "bias" in inputs:
             error = error + 3.0 * unit * np.abs(inputs["bias"].astype(np.float64))
+        error = error + 3.0 * unit * abs(float(parameters.get("shift", 0.0)))
+        error = error + unit * np.abs(expected) * (float(parameters.get("gain", 1.0)) != 1.0)
         error = np.where(np.isnan(error), np.inf, error * 1.001)
     return Judgement(output_rounding(error, expected, elements["y"]))
 
