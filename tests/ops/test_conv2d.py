@@ -99,3 +99,10 @@ def test_drafted_cases_give_the_axes_different_numbers():
     known = OPERATIONS["conv2d"].parameters
     for name in ("stride", "pad", "dilation"):
         assert known[f"{name}_h"].drafted[-1] != known[f"{name}_w"].drafted[-1]
+
+
+def test_groups_that_divide_nothing_are_an_error_of_the_case():
+    x, w = np.ones((1, 15, 6, 6), np.float32), np.ones((6, 7, 3, 3), np.float32)
+    with pytest.raises(ConfigurationError, match="2 groups do not divide 15 channels") as raised:
+        wmmadiag.reference("conv2d", x=x, w=w, groups=2)
+    assert "x [1, 15, 6, 6]" in raised.value.message and raised.value.hint

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops.model import Arrays, Elements, Operation, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
@@ -18,11 +19,21 @@ def reference(operation: str, parameters: Values, inputs: Arrays) -> dict[str, D
         operation: a name in `OPERATIONS` other than "python".
         parameters: evaluated, as `symbols.evaluate_parameters` gives them.
         inputs: logical tensors by role.
+
+    Raises:
+        ConfigurationError: it is not defined for tensors of these extents, or with these parameters.
     """
     known = OPERATIONS[operation]
     if known.oracle is None:
         raise ValueError(f"no reference for the operation {operation!r}")
-    expected = known.oracle(parameters, inputs)
+    try:
+        expected = known.oracle(parameters, inputs)
+    except ValueError as error:
+        extents = ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
+        raise ConfigurationError(
+            f"{operation} cannot be computed of {extents}: {error}",
+            hint="check the symbols of this case, and what the card says of the operation's parameters",
+        ) from error
     return expected | {over: expected[name] for name, over in _updated(known).items() if name in expected}
 
 

@@ -49,9 +49,14 @@ def conv2d(
 
     Returns:
         (N, K, P, Q).
+
+    Raises:
+        ValueError: the groups do not divide the channels or the filters.
     """
     images, filters = _four(x).astype(np.float64), _four(w).astype(np.float64)
     (count, channels, *_), (kernels, _, rows, columns) = images.shape, filters.shape
+    if groups < 1 or channels % groups or kernels % groups:
+        raise ValueError(f"{groups} groups do not divide {channels} channels and {kernels} filters")
     padded = np.pad(images, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
     extents = [
         (padded.shape[2 + axis] - dilation[axis] * ((rows, columns)[axis] - 1) - 1) // stride[axis] + 1
