@@ -52,6 +52,11 @@ YIELDS = [
      "float y = a[q]+b[q]"),
     ("aligned", "Pair p, q, o; o.x = p.x - q.at * a[0] - p.at * b[0]; o.at = p.at - q.at * a[0]; out[0] = o.x + o.at;",
      "o.at=p.at-q.at*a[0]-p.at*b[0];"),
+    (
+        "aligned",
+        "int r = m / 3, c = m % 3; int x = n * sizes.rows + r; int y = m * sizes.rows + c * sizes.cols; out[x] = a[y];",
+        "int x = n*sizes.rows+r*sizes.cols;",
+    ),
     ("aligned", "Pair p, o; o.x = __shfl_xor_sync(~0u, p.x, m); o.at = p.at; out[0] = o.x + o.at;",
      "o.at=__shfl_xor_sync(~0u, p.at, m);"),
     ("again", "float x = 0, y = 0, x_new = a[0], y_new = a[1]; if (m > n) { x = x_new; } out[0] = x + y;",

@@ -133,13 +133,14 @@ def _text(slots: Sequence[Text], filling: Filling) -> Text:
 def alike(some: Sequence[Place]) -> Iterator[Place]:
     """Places that may be filled alike at once, with what can be named at all of them: a mistake that was made at each.
 
-    Those that stand at the same place of statements of one block; and those of one block that differ in numbers and
-    members alone (`x.x` and `x.y`, `s[i]` and `s[i + 32]`).
+    Those that stand at the same place of statements of one block; those of one statement that are the same; and those
+    of one block that differ in numbers and members alone (`x.x` and `x.y`, `s[i]` and `s[i + 32]`).
     """
     groups: dict[object, list[Place]] = {}
     for one in some:
         block = id(one.expression.statement.block)
         groups.setdefault((block, _path(one.expression)), []).append(one)
+        groups.setdefault((id(one.expression.statement), one.expression.text), []).append(one)
         if one.expression.kind != "literal":
             groups.setdefault((block, one.expression.type.kind, _shape(one.expression)), []).append(one)
     done: set[tuple[int, ...]] = set()

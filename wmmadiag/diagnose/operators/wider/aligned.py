@@ -143,23 +143,28 @@ def _alignment(own: Tokens, other: Tokens, names: Mapping[str, str]) -> list[_St
         names: what the other one's names are likely called here.
     """
     rows, columns = len(own), len(other)
+    of_own, of_other, known = _of_objects(own), _of_objects(other), {one.text for one in own}
+
+    def worth(row: int, column: int) -> float:
+        if of_own[row] != of_other[column]:  # a member stands for no variable
+            return -100.0
+        likely = _worth(own[row], other[column], names)
+        # What both have is seldom called something else.
+        return likely / 2 if likely == _RENAMED and other[column].text in known else likely
+
     best = [[_GAP * (row + column) for column in range(columns + 1)] for row in range(rows + 1)]
     for row in range(1, rows + 1):
-        mine, above, here = own[row - 1], best[row - 1], best[row]
+        above, here = best[row - 1], best[row]
         for column in range(1, columns + 1):
             here[column] = max(
-                above[column - 1] + _worth(mine, other[column - 1], names),
+                above[column - 1] + worth(row - 1, column - 1),
                 above[column] + _GAP,
                 here[column - 1] + _GAP,
             )
     steps: list[_Step] = []
     row, column = rows, columns
     while row or column:
-        if (
-            row
-            and column
-            and best[row][column] == best[row - 1][column - 1] + _worth(own[row - 1], other[column - 1], names)
-        ):
+        if row and column and best[row][column] == best[row - 1][column - 1] + worth(row - 1, column - 1):
             row, column = row - 1, column - 1
             steps.append((own[row], other[column]))
         elif row and best[row][column] == best[row - 1][column] + _GAP:
@@ -169,6 +174,18 @@ def _alignment(own: Tokens, other: Tokens, names: Mapping[str, str]) -> list[_St
             column -= 1
             steps.append((None, other[column]))
     return steps[::-1]
+
+
+def _of_objects(tokens: Tokens) -> list[bool]:
+    """Of each token, whether it is the name of a member."""
+    return [
+        one.kind == "name" and number > 0 and (tokens[number - 1].text == "." or _arrow(tokens, number))
+        for number, one in enumerate(tokens)
+    ]
+
+
+def _arrow(tokens: Tokens, number: int) -> bool:
+    return number > 1 and (tokens[number - 2].text, tokens[number - 1].text) == ("-", ">")
 
 
 def _worth(mine: Token, its: Token, names: Mapping[str, str]) -> float:
