@@ -37,9 +37,9 @@ not count against a change of one that stands there, which is simpler.
 
 Places are filled as well: an expression becomes a hole for which whatever can be named there may stand, alone or two of
 it under an operator: names, numbers, parts of the expression, what stands elsewhere, what is assigned to; of a
-condition any comparison, alone, with it or beside it. What stands at the same place of several statements of a block, or
-differs in numbers and members alone, is filled alike at once as well: a mistake that was made at each. Some forty holes
-are in one program, and what fills which one is read when it runs: thousands of fillings for one compilation. The
+condition any comparison, alone, with it or beside it. What stands at the same place of several statements of a block,
+or differs in numbers and members alone, is filled alike at once as well: a mistake that was made at each. Some forty
+holes are in one program, and what fills which one is read when it runs: thousands of fillings for one compilation. The
 likeliest places come after the likeliest changes, the others where nothing mends.
 
 Where no change mends anything alone, two are made at once, any two of a program's: before the second round those by
