@@ -159,11 +159,8 @@ void Races::third_readers(BlockState& b, const Access& access, const Cells& cell
 // Eight granules at once: what compilers make of the loops below it they unroll before they vectorise it.
 using Eight = Stamp __attribute__((vector_size(8 * sizeof(Stamp))));
 
-inline Eight load(const std::uint32_t* from) {
-    Eight to;
-    std::memcpy(&to, from, sizeof to);
-    return to;
-}
+// By reference: how such a vector is returned differs between processors, and a compiler for those without AVX warns of it.
+inline void load(const std::uint32_t* from, Eight& to) { std::memcpy(&to, from, sizeof to); }
 inline void store(std::uint32_t* to, const Eight& value) { std::memcpy(to, &value, sizeof value); }
 inline bool none(const Eight& value) {
     std::array<std::uint64_t, sizeof(Eight) / 8> words;
@@ -178,7 +175,8 @@ inline bool newer(const Stamp* at, std::size_t count, Stamp me, Stamp own, Stamp
     if (count >= 8) {
         Eight some{};
         for (; i + 8 <= count; i += 8) {
-            const auto stamps = load(at + i);
+            Eight stamps;
+            load(at + i, stamps);
             some |= (stamps & warp_mask) == me ? stamps > own : stamps > others;
         }
         if (!none(some)) return true;
@@ -240,7 +238,8 @@ void Races::remember(BlockState& b, const Access& access, const Cells& cells, st
         } else {
             std::size_t i = 0;
             for (; i + 8 <= count; i += 8) {
-                const auto w = load(write + i);
+                Eight w;
+                load(write + i, w);
                 store(write + i, (w & in_flight) != 0 ? w : Eight{} + s);
             }
             for (; i < count; ++i) write[i] = (write[i] & in_flight) != 0 ? write[i] : s;
@@ -253,7 +252,8 @@ void Races::remember(BlockState& b, const Access& access, const Cells& cells, st
     auto* const __restrict read_lane = cells.read_lane + first;
     std::size_t i = 0;
     for (; i + 8 <= count; i += 8) {
-        const auto r = load(read + i), old = load(read_lane + i), mine = load(lane_of + i), other = load(other_read + i);
+        Eight r, old, mine, other;
+        load(read + i, r), load(read_lane + i, old), load(lane_of + i, mine), load(other_read + i, other);
         const auto ours = (r & warp_mask) == me, take = (r <= others) | ours;
         const auto lane = (ours & (r > read_limit) & (old != mine)) != 0 ? Eight{} + several_lanes : mine;
         store(read_lane + i, take ? lane : old);
@@ -280,7 +280,8 @@ bool Races::touch_lines(BlockState& b, const Access& access, const Cells& cells,
     Eight bad{};
     const auto look = [&](const Stamp* at, Stamp limit) {
         for (std::size_t i = 0; i < fixed; i += 8) {
-            const auto stamps = load(at + i);
+            Eight stamps;
+            load(at + i, stamps);
             bad |= (stamps & warp_mask) == me ? stamps > limit : stamps > others;
         }
     };
