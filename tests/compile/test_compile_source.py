@@ -279,19 +279,19 @@ def test_wheels_are_found_as_pathfinder_finds_them(monkeypatch: pytest.MonkeyPat
     from wmmadiag.compile import toolchain as module
 
     own = module.toolchain()
-    monkeypatch.setattr(module, "_in_wheels", lambda _: None)
+    monkeypatch.setattr(module, "in_wheels", lambda _: None)
     monkeypatch.setattr(module, "nvrtc_library", module.nvrtc_library.__wrapped__)
     assert module.toolchain.__wrapped__() == own
 
 
 def test_of_two_wheels_none_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wmmadiag.compile.toolchain import _in_wheels
+    from wmmadiag.compile.toolchain import in_wheels
 
     for release in ("cu12", "cu13"):
         (tmp_path / "nvidia" / release / "lib").mkdir(parents=True)
         (tmp_path / "nvidia" / release / "lib" / "libnvrtc.so.13").touch()
         monkeypatch.setattr(sys, "path", [str(tmp_path)])
-        chosen = _in_wheels("lib/libnvrtc.so.*[0-9]")
+        chosen = in_wheels("lib/libnvrtc.so.*[0-9]")
         assert (chosen is not None) == (release == "cu12")
 
 
@@ -312,7 +312,7 @@ def test_missing_nvrtc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setitem(sys.modules, "cuda", None)
     monkeypatch.setattr(module, "nvrtc_library", module.nvrtc_library.__wrapped__)
-    monkeypatch.setattr(module, "_in_wheels", lambda _: None)
+    monkeypatch.setattr(module, "in_wheels", lambda _: None)
     with pytest.raises(ConfigurationError, match="cuda-pathfinder") as caught:
         module.nvrtc_library()
     assert "pip install" in caught.value.hint
