@@ -190,6 +190,32 @@ def test_a_macro_that_is_a_loops_head_is_read_as_one() -> None:
     assert "A * B * n" in {source.text(node) for node in descendants(loops[0], "binary_expression")}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void CUDART_CB done(void* p) { }",
+        "void* WINAPI done(void* p) { }",
+        "cudaError_t CUDARTAPI A::done(void* p);",
+        "typedef void (CUDART_CB *done)(void*);",
+        "struct A { void* operator new[](size_t n) { return operator new(n); } };",
+        "struct A { void operator delete[](void* p) { operator delete(p); } };",
+        "void f(void* p) { if (p) ::operator delete[](p); else operator delete[](p); }",
+        "void* f(int n) { char* p = (char*)operator new (n); return g(operator new[](n), n ? p : operator new(n)); }",
+        "void* A::operator new(size_t n) { return malloc(n); }",
+    ],
+)
+def test_calling_conventions_and_calls_of_operators_new_and_delete_are_read(text: str) -> None:
+    assert parse(text).errors() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["HD REAL f(REAL x) { }", "template <int N> REAL f(REAL x) { }", "static REAL f(REAL x);"]
+)
+def test_a_type_in_capitals_is_no_calling_convention(text: str) -> None:
+    source = parse(text, macros=macros(b"#define HD __host__ __device__"))
+    assert [source.text(one) for one in descendants(source.root, "type_identifier")] == ["REAL", "REAL"]
+
+
 def test_macros_keep_their_text_and_place() -> None:
     data = b"#define F(a, ...) \\\n  g(a /* c */, \\\n    __VA_ARGS__)\n#define N 4 // four\n"
     found = macros(data)

@@ -33,6 +33,16 @@ _KEYWORDS = (
 _UNKNOWN_MACRO = re.compile(
     rb"\b[A-Z_][A-Z0-9_]{2,}(?=\s+" + _KEYWORDS + rb")(?!\s+(?:const|volatile)\s*(?:[*&>,)]|\w+\s*[=;\[]))"
 )
+# A calling convention, between a function's type and its name or before the star of a pointer to one (CUDART_CB).
+_CONVENTION = re.compile(
+    rb"(?P<before>(?:\b(?:void|bool|char|short|int|long|float|double|unsigned|[A-Za-z]\w*_t)\b|[*&])\s*(?P<open>\(\s*)?)"
+    rb"\b[A-Z_][A-Z0-9_]{2,}(?(open)(?=\s*\*\s*\w*\s*\)\s*\()|(?=\s+[A-Za-z_][\w:]*\s*\())"
+)
+# `operator new(n)` called by its name: no type stands before it.
+_ALLOCATION = re.compile(
+    rb"(?P<before>(?:(?<!:):|[;{}=(),?!]|\b(?:return|else|do)\b)\s*)"
+    rb"\boperator\s+(?:new|delete)\b(?:\s*\[\s*\])?(?=\s*\()"
+)
 _ENUM_BASE = re.compile(rb"(?<=\benum)\s*:\s*[\w:\s]+?(?=\s*\{)")
 _UNKNOWN_CALL = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}(?=\s*\()")
 # Literals are concatenated with macros that stand for literals: "ldmatrix" SHAPE ".b16".
@@ -70,6 +80,8 @@ def prepared(data: bytes, code: Code) -> bytes:
     _each(text, code.code, _MEMBER_TEMPLATE, blank)
     _each(text, code.code, _BESIDE_LITERAL, blank)
     _each(text, code.code, _UNKNOWN_MACRO, lambda found: found if found in _NO_MACRO else blank(found))
+    _each(text, code.code, _CONVENTION, blank)
+    _each(text, code.code, _ALLOCATION, lambda found: re.sub(rb"[^\w\r\n]", b"_", found))
     _each(text, code.code, _ENUM_BASE, blank)
     _each(text, code.code, LAMBDA_SPACE, blank)
     _template_heads(text, code.code)
@@ -98,8 +110,10 @@ def _is_noise(data: bytes, span: Span) -> bool:
 
 
 def _each(text: bytearray, code: bytes, pattern: re.Pattern[bytes], by: Callable[[bytes], bytes]) -> None:
+    """What the pattern finds is replaced, less its group `before`."""
     for match in pattern.finditer(code):
-        text[match.start() : match.end()] = by(bytes(text[match.start() : match.end()]))
+        start = match.end("before") if "before" in pattern.groupindex else match.start()
+        text[start : match.end()] = by(bytes(text[start : match.end()]))
 
 
 def _template_heads(text: bytearray, code: bytes) -> None:
