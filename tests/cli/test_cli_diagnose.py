@@ -118,7 +118,7 @@ def test_a_bug_in_a_header(run: Run, here: Path) -> None:
         (("wrong.toml", "--checks", "race"), "unknown check 'race'", "races"),
         (("wrong.toml", "--backend", "cpu"), "unknown backend 'cpu'", "emulator"),
         (("wrong.toml", "--inputs", "gausian"), "unknown distribution 'gausian'", "normal"),
-        (("gemm.cu", "--computes", "gem"), "unknown operation 'gem'", "gemm"),
+        (("gemm.cu", "--computes", "gem"), "unknown operation 'gem'", "'gemm' or 'gemv'"),
     ],
 )
 def test_mistakes_of_the_user(run: Run, here: Path, words: tuple[str, ...], message: str, hint: str) -> None:

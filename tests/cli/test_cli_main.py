@@ -82,7 +82,7 @@ def test_nothing_asked_shows_the_help(run):
         (("init", "empty"), "not a CUDA source", ""),
         (("init", ""), "not a CUDA source", ""),
         (("init", "gone.cu"), "no such file", ""),
-        (("init", "gemm.cu", "--computes", "gem"), "unknown operation 'gem'", "did you mean 'gemm'?"),
+        (("init", "gemm.cu", "--computes", "gem"), "unknown operation 'gem'", "did you mean 'gemm' or 'gemv'?"),
     ],
 )
 def test_usage_errors(run, words, message, hint):
