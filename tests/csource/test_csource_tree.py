@@ -216,6 +216,12 @@ def test_a_type_in_capitals_is_no_calling_convention(text: str) -> None:
     assert [source.text(one) for one in descendants(source.root, "type_identifier")] == ["REAL", "REAL"]
 
 
+def test_an_operand_before_an_operator_in_letters_is_no_calling_convention() -> None:
+    source = parse("bool f(int x) { return x & FLAG and (x & OTHER or (x)); }")
+    assert source.errors() == []
+    assert {"FLAG", "OTHER"} <= {source.text(one) for one in descendants(source.root, "identifier")}
+
+
 def test_macros_keep_their_text_and_place() -> None:
     data = b"#define F(a, ...) \\\n  g(a /* c */, \\\n    __VA_ARGS__)\n#define N 4 // four\n"
     found = macros(data)

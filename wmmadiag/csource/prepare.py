@@ -36,7 +36,7 @@ _UNKNOWN_MACRO = re.compile(
 # A calling convention, between a function's type and its name or before the star of a pointer to one (CUDART_CB).
 _CONVENTION = re.compile(
     rb"(?P<before>(?:\b(?:void|bool|char|short|int|long|float|double|unsigned|[A-Za-z]\w*_t)\b|[*&])\s*(?P<open>\(\s*)?)"
-    rb"\b[A-Z_][A-Z0-9_]{2,}(?(open)(?=\s*\*\s*\w*\s*\)\s*\()|(?=\s+[A-Za-z_][\w:]*\s*\())"
+    rb"\b[A-Z_][A-Z0-9_]{2,}(?(open)(?=\s*\*\s*\w*\s*\)\s*\()|(?=\s+(?!(?:and|or|xor|bitand|bitor|not_eq)\b)[A-Za-z_][\w:]*\s*\())"
 )
 # `operator new(n)` called by its name: no type stands before it.
 _ALLOCATION = re.compile(
