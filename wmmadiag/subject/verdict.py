@@ -257,8 +257,19 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 def _shaped(value: NDArray[_T], shape: tuple[int, ...] | None) -> NDArray[_T]:
-    """An array in its output's own shape: a card may leave leading axes of extent 1 out of some tensors."""
-    return value.reshape(shape) if shape is not None and value.size == math.prod(shape) else value
+    """An array in its output's own shape: a card may leave leading axes of extent 1 out of some tensors.
+
+    Raises:
+        ConfigurationError: the output has another number of elements.
+    """
+    if shape is None:
+        return value
+    if value.size != math.prod(shape):
+        raise ConfigurationError(
+            f"the operation gives {list(value.shape)}, and the card's output is {list(shape)}",
+            hint="check the symbols of this case, and the output's shape",
+        )
+    return value.reshape(shape)
 
 
 def _damages(bound: BoundCase) -> tuple[tuple[str, Damage], ...]:

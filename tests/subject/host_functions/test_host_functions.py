@@ -220,7 +220,7 @@ def test_a_kernel_that_is_one_of_several_launched_together_is_not_called_wrong(t
         "void gelu(float", "__global__ void finish(float* out, int n) { out[0] = n; }\nvoid gelu(float"
     )
     text = text.replace("(out, inp, n);\n}", "(out, inp, n);\n    finish<<<1, 1>>>(out, n);\n}")
-    with pytest.raises(ConfigurationError, match="--computes says otherwise"):
+    with pytest.raises(ConfigurationError, match="--computes gelu_cpu says that it is"):
         wmmadiag.check(source(tmp_path, text), entry="gelu_kernel")
 
 

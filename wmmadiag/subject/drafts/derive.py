@@ -12,6 +12,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
@@ -41,10 +43,11 @@ from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
-from wmmadiag.subject.drafts.recognise import Recognised, by_code, recognised, unkept
+from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, recognised, unkept
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.drafts.which_kernel import several_instantiations
+from wmmadiag.subject.symbols import evaluate_parameters, operation_scope
 
 if TYPE_CHECKING:
     from wmmadiag.subject.alternatives import Nearest
@@ -136,11 +139,15 @@ def _derived_card(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
         return _card_or_tried(path, kernel, options.computes, [options.computes], options, assumed)
     found = recognised_operation(kernel)
     tried: tuple[str, ...] = ()
-    if not found.sure:
+    # What any operation may have as a part is told by little: a function of the source's own that does it tells more.
+    if not found.sure or found.operation in WITHIN_ANY:
         described, tried = _described(path, kernel, options, assumed)
         if described is not None:
             return described
         assumed += tried
+        if tried and found.sure:
+            because = "the source has a function that may say what is right"
+            raise asked(path, replace(found, sure=False, because=because), tried)
     if found.promised or not found.likely:
         operations = [found.operation] if found.promised else _operations(found, kernel)
         card = _tried(path, kernel, operations, options, assumed, found.promised)
@@ -238,7 +245,9 @@ def _tried(
                 yield said, None
                 with contextlib.suppress(ConfigurationError):
                     for drafted, tile in _launched(path, one, operation, meant, options):
-                        yield said, _card(path, one, drafted, options, assumed, tile)
+                        made = _card(path, one, drafted, options, assumed, tile)
+                        if operation == operations[0] or not is_copy(made):
+                            yield said, made
 
     found = right_one(_by_turns([candidates(one) for one in operations]), nearest)
     if found is None:
@@ -414,7 +423,25 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
             continue
         with contextlib.suppress(WmmadiagError):
             drafted = draft(derived.kernel, operation, wishes_of(derived.options))
-            yield operation, _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
+            other = _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
+            if not is_copy(other):
+                yield operation, other
+
+
+def is_copy(card: Card) -> bool:
+    """Whether a card asks for no more than one array in another's place: what forgot all that it should compute is
+    right by it."""
+    known = OPERATIONS[card.computes.operation]
+    inputs = {view.role for one in card.arguments for view in one.views if not known.roles[view.role].output}
+    if card.computes.operation not in WITHIN_ANY or len(inputs) != 1 or known.oracle is None:
+        return False
+    sample = np.arange(1.0, 9.0).reshape(2, 4)
+    with contextlib.suppress(WmmadiagError, ValueError):
+        given = known.oracle(
+            evaluate_parameters(card.computes, operation_scope(card.computes)), dict.fromkeys(inputs, sample)
+        )
+        return all(np.array_equal(one, sample) for one in given.values())
+    return False
 
 
 def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:

@@ -25,6 +25,8 @@ from wmmadiag.subject.drafts.guess import (
 from wmmadiag.subject.drafts.in_place import replaced_roles
 
 _TOLD = {name: operation.told for name, operation in OPERATIONS.items() if operation.told is not None}
+WITHIN_ANY = frozenset(name for name, told in _TOLD.items() if told.within_any)
+"""Operations that every other one may have as a part."""
 # Words of names of kernels that compute more, or something else, than an operation of the list.
 _ELSE = (
     "conv conv2d conv3d implicit im2col winograd fft fir stencil scan reduce norm layernorm rmsnorm rope bwd backward "
@@ -104,7 +106,7 @@ def by_code(kernel_code: str, multiplications: int) -> list[str]:
 def _parts(operation: str) -> tuple[str, ...]:
     if operation not in _TOLD:
         return ()
-    return (*_TOLD[operation].parts, *(one for one, told in _TOLD.items() if told.within_any and one != operation))
+    return (*_TOLD[operation].parts, *(one for one in _TOLD if one in WITHIN_ANY and one != operation))
 
 
 def _is_whole(operation: str, names: Sequence[str], code: str, multiplications: int) -> bool:
