@@ -82,6 +82,8 @@ def test_inputs_that_a_kernel_of_ones_own_cannot_bear_refute_no_change(tmp_path:
     assert any(not run.passed for _, run in runs_on_hard_inputs(bench, card.cases[-1], {}))
     [cause] = diagnose_card(card, threads=1).causes
     assert cause.fix is not None and "expf(5.0f * x[i]) / expf(4.0f * x[i])" in cause.fix.diff
+    assert cause.verdict == "likely"
+    assert any("on inputs" in one for one in cause.evidence)
 
 
 def test_queries_and_keys_of_one_axis_have_no_scores() -> None:

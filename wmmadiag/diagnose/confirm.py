@@ -275,9 +275,15 @@ def _judged(bench: Workbench, case: Case, run: CaseRun, inputs: str) -> bool:
 
     Of a function of the user's own only the former counts: nobody said that its kernel has to bear these inputs.
     """
-    if math.isfinite(run.max_difference) or OPERATIONS[bench.card.computes.operation].of_user:
-        return math.isfinite(run.max_difference)
-    return math.isfinite(bench.run(case, inputs=inputs).max_difference)
+    if math.isfinite(run.max_difference):
+        return True
+    return not OPERATIONS[bench.card.computes.operation].of_user and overflows_now(bench, case, run, inputs)
+
+
+def overflows_now(bench: Workbench, case: Case, run: CaseRun, inputs: str) -> bool:
+    """Whether a change's run makes no numbers of some inputs, of which the source as it stands makes some."""
+    finite = math.isfinite(run.max_difference)
+    return not finite and math.isfinite(bench.run(case, inputs=inputs).max_difference)
 
 
 def tolerated(bench: Workbench, case: Case) -> bool:

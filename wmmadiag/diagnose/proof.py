@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
-from wmmadiag.diagnose.confirm import Confirmed, decided, fresh, passes, share_altered, tolerated, touched
+from wmmadiag.diagnose.confirm import (
+    Confirmed,
+    decided,
+    fresh,
+    overflows_now,
+    passes,
+    share_altered,
+    tolerated,
+    touched,
+)
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import rearranged, repeats, strays
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
@@ -29,6 +38,7 @@ from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.unread import Unread, unread
 from wmmadiag.diagnose.watched import Lines, blocks_of, watched
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.place import Place, own_place
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card import Case
@@ -137,15 +147,21 @@ def disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Confi
 def unfit(bench: Workbench, cases: Sequence[Case], one: Confirmed) -> str:
     """What a change is wrong on though no case asks for it; "" for nothing.
 
-    Sizes mixed of the cases' own; and inputs that are hard for the operation, by a tolerance that was not said of them.
+    Sizes mixed of the cases' own; and inputs that are hard for the operation: by a tolerance that was not said of them,
+    or where the kernel overflows on them with the change alone.
     """
     wrong = next((case.name for case in mixed_sizes(cases, cases[0]) if passes(bench, one, case) is False), "")
-    if wrong or not tolerated(bench, cases[-1]):
+    last, own = cases[-1], OPERATIONS[bench.card.computes.operation].of_user
+    if wrong or not (own or tolerated(bench, last)):
         return wrong
     used = bench if one.shape is None else bench.launched(one.shape)
-    for name, run in runs_on_hard_inputs(used, cases[-1], one.texts):
-        if not run.passed and decided(run) and math.isfinite(run.max_difference):
-            return f"{cases[-1].name} on inputs {name}"
+    for name, run in runs_on_hard_inputs(used, last, one.texts):
+        if (
+            not run.passed
+            and decided(run)
+            and (math.isfinite(run.max_difference) or overflows_now(used, last, run, name))
+        ):
+            return f"{last.name} on inputs {name}"
     return ""
 
 
