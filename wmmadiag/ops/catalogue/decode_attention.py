@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Told, Values
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.model import Arrays, Operation, Role, Told
+from wmmadiag.ops.parts.one_query import of_one_query
 from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
 from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
@@ -15,33 +14,13 @@ from wmmadiag.ops.parts.traits import EXPONENTIAL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-assert WHOLE.oracle is not None and WHOLE.bound is not None
-_ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound
-
 
 def _whole(inputs: Arrays) -> dict[str, NDArray[Any]]:
     """The tensors of a plain attention: queries (B, H, 1, D), the rest as they are."""
     return {**inputs, "q": inputs["q"][..., None, :]}
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
-    found = _ORACLE({**parameters, "causal": False, "alignment": "bottom-right"}, _whole(inputs))
-    return {"o": found["o"][..., 0, :], "lse": found["lse"][..., 0]}
-
-
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
-    """The bound of `attention`, of one query."""
-    told = {"o": expected["o"][..., None, :], "lse": expected["lse"][..., None]}
-    found = _BOUND({**parameters, "causal": False, "alignment": "bottom-right"}, _whole(inputs), told, elements)
-    judged = {}
-    for role, one in found.items():
-        axis = -2 if role == "o" else -1
-        free = None if one.nonfinite_ok is None else one.nonfinite_ok.squeeze(axis)
-        judged[role] = Judgement(one.bound.squeeze(axis), free)
-    return judged
-
+_ORACLE, _BOUND = of_one_query(WHOLE, _whole)
 
 OPERATION = Operation(
     name="decode_attention",
@@ -62,8 +41,8 @@ OPERATION = Operation(
         for name, one in WHOLE.parameters.items()
         if name not in ("mask_hides", "causal", "alignment", "window_left", "window_right")
     },
-    oracle=_oracle,
-    bound=_bound,
+    oracle=_ORACLE,
+    bound=_BOUND,
     symbols={"B": "1", "H": "1", "Hkv": "H", "Dv": "D"},
     separate=("B",),
     made_for={"D": "head dimension"},

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Drawn, Operation, Role, Told
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.parts.one_query import of_one_query
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
 from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-assert WHOLE.oracle is not None and WHOLE.bound is not None
-_ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound
 
 
 def _pages(shape: tuple[int, ...], _: ElementType, pages: int, rng: np.random.Generator) -> Doubles:
@@ -48,24 +45,7 @@ def _gathered(inputs: Arrays) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
-    found = _ORACLE({**parameters, "alignment": "bottom-right"}, _gathered(inputs))
-    return {"o": found["o"][..., 0, :], "lse": found["lse"][..., 0]}
-
-
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
-    """The bound of `attention`, over the keys that the table names."""
-    told = {"o": expected["o"][..., None, :], "lse": expected["lse"][..., None]}
-    found = _BOUND({**parameters, "alignment": "bottom-right"}, _gathered(inputs), told, elements)
-    judged = {}
-    for role, one in found.items():
-        axis = -2 if role == "o" else -1
-        free = None if one.nonfinite_ok is None else one.nonfinite_ok.squeeze(axis)
-        judged[role] = Judgement(one.bound.squeeze(axis), free)
-    return judged
-
+_ORACLE, _BOUND = of_one_query(WHOLE, _gathered)
 
 OPERATION = Operation(
     name="paged_attention",
@@ -99,8 +79,8 @@ OPERATION = Operation(
         for name, one in WHOLE.parameters.items()
         if name not in ("mask_hides", "causal", "alignment", "window_left", "window_right")
     },
-    oracle=_oracle,
-    bound=_bound,
+    oracle=_ORACLE,
+    bound=_BOUND,
     symbols={"B": "1", "H": "1", "N": "B*X", "Hkv": "H", "Dv": "D"},
     separate=("B", "H", "Hkv"),
     made_for={"D": "head dimension", "P": "number of keys in a page"},
