@@ -185,7 +185,7 @@ def elements(card: Card) -> Callable[[Case], int]:
 
 def alternatives(card: Card, session: Session, tried: Tried, work: Work) -> Iterator[tuple[str, Card]]:
     """Other cards under which some case of the kernel is right, each with what it reads otherwise, in words."""
-    from wmmadiag.subject.drafts.derive import added_cards, cards_of_other_operations, reassigned_cards
+    from wmmadiag.subject.drafts.other_cards import added_cards, cards_of_other_operations, reassigned_cards
     from wmmadiag.subject.drafts.other_sizes import resized_cards
 
     assert card.derived is not None

@@ -12,8 +12,6 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
@@ -24,10 +22,9 @@ from wmmadiag.subject.drafts.assignments import (
     Assignment,
     assigned,
     assignments,
-    permutations_of_names,
-    reassignments,
 )
 from wmmadiag.subject.drafts.completed import completed, wishes_of
+from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.host_calls.derived import (
@@ -47,7 +44,6 @@ from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, r
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.drafts.which_kernel import several_instantiations
-from wmmadiag.subject.symbols import evaluate_parameters, operation_scope
 
 if TYPE_CHECKING:
     from wmmadiag.subject.alternatives import Nearest
@@ -208,7 +204,7 @@ def _card_or_tried(
     """
     drafted = draft(kernel, first, wishes_of(options))
     try:
-        return _card(path, kernel, drafted, options, (*assumed, *[taken] * bool(taken)))
+        return card_of(path, kernel, drafted, options, (*assumed, *[taken] * bool(taken)))
     except ConfigurationError as error:
         from wmmadiag.subject.alternatives import Nearest
 
@@ -245,7 +241,7 @@ def _tried(
                 yield said, None
                 with contextlib.suppress(ConfigurationError):
                     for drafted, tile in _launched(path, one, operation, meant, options):
-                        made = _card(path, one, drafted, options, assumed, tile)
+                        made = card_of(path, one, drafted, options, assumed, tile)
                         if operation == operations[0] or not is_copy(made):
                             yield said, made
 
@@ -309,7 +305,7 @@ def _launched(
     for sizes, batched in product(_unvaried_sizes(probed, options.symbols), several):
         probed.fixed |= sizes
         sized = partial(probed_sizes, batched=batched)
-        card = _card(path, kernel, probed, options, (), _PROBED_TILE, sized)
+        card = card_of(path, kernel, probed, options, (), _PROBED_TILE, sized)
         session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
         found = False
         for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session, groups):
@@ -327,7 +323,7 @@ def _unvaried_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[dict[s
         yield from ({symbol: str(value)} for value in EXTENTS[:1])
 
 
-def _card(
+def card_of(
     path: Path,
     kernel: Kernel,
     drafted: Draft,
@@ -384,64 +380,6 @@ def _unjudged(kernel: Kernel, operation: str, path: Path, options: SubjectOption
         std=options.std or card.std,
         command=shlex.join(["wmmadiag", "check", str(path), *options.words()]),
     )
-
-
-def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
-    """Cards of the same kernel and operation by which numbers that host code passes are other extents, in words."""
-    derived = card.derived
-    assert derived is not None
-    several = (reassignments, permutations_of_names)
-    for meant in (one for each in several for one in each(derived.kernel, derived.draft)):
-        with contextlib.suppress(WmmadiagError):
-            drafted = assigned(derived.kernel, card.computes.operation, meant, wishes_of(derived.options))
-            yield meant.meaning(), _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
-
-
-def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
-    """Cards of the same kernel and operation by which it adds to what its output holds, in words."""
-    derived = card.derived
-    assert derived is not None
-    kernel, roles = derived.kernel, OPERATIONS[card.computes.operation].roles
-    outputs = {one.parameter.name for one in derived.draft.arguments if one.role in roles and roles[one.role].updates}
-    if not outputs or any(one.direction == "inout" for one in derived.draft.arguments):
-        return
-    parameters = tuple(replace(one, added=one.added or one.name in outputs) for one in kernel.parameters)
-    with contextlib.suppress(WmmadiagError):
-        adding = replace(kernel, parameters=parameters)
-        drafted = draft(adding, card.computes.operation, wishes_of(derived.options))
-        yield "what it held added to the result", _card(card.path, adding, drafted, derived.options, card.assumed)
-
-
-def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
-    """Cards of the same kernel by other operations that its arrays fit, where nobody said which it computes."""
-    derived = card.derived
-    assert derived is not None
-    if "operation" in derived.told:
-        return
-    for operation in OPERATIONS:
-        if OPERATIONS[operation].oracle is None or operation == card.computes.operation:
-            continue
-        with contextlib.suppress(WmmadiagError):
-            drafted = draft(derived.kernel, operation, wishes_of(derived.options))
-            other = _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
-            if not is_copy(other):
-                yield operation, other
-
-
-def is_copy(card: Card) -> bool:
-    """Whether a card asks for no more than one array in another's place: what forgot all that it should compute is
-    right by it."""
-    known = OPERATIONS[card.computes.operation]
-    inputs = {view.role for one in card.arguments for view in one.views if not known.roles[view.role].output}
-    if card.computes.operation not in WITHIN_ANY or len(inputs) != 1 or known.oracle is None:
-        return False
-    sample = np.arange(1.0, 9.0).reshape(2, 4)
-    with contextlib.suppress(WmmadiagError, ValueError):
-        given = known.oracle(
-            evaluate_parameters(card.computes, operation_scope(card.computes)), dict.fromkeys(inputs, sample)
-        )
-        return all(np.array_equal(one, sample) for one in given.values())
-    return False
 
 
 def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:

@@ -1,0 +1,58 @@
+"""Cards of a kernel that was read from its source, by other meanings of its numbers and arrays."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.drafts.assignments import assigned, permutations_of_names, reassignments
+from wmmadiag.subject.drafts.completed import wishes_of
+from wmmadiag.subject.drafts.copies import is_copy
+from wmmadiag.subject.drafts.derive import card_of
+from wmmadiag.subject.drafts.draft import draft
+
+
+def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
+    """Cards of the same kernel and operation by which numbers that host code passes are other extents, in words."""
+    derived = card.derived
+    assert derived is not None
+    several = (reassignments, permutations_of_names)
+    for meant in (one for each in several for one in each(derived.kernel, derived.draft)):
+        with contextlib.suppress(WmmadiagError):
+            drafted = assigned(derived.kernel, card.computes.operation, meant, wishes_of(derived.options))
+            yield meant.meaning(), card_of(card.path, derived.kernel, drafted, derived.options, card.assumed)
+
+
+def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
+    """Cards of the same kernel and operation by which it adds to what its output holds, in words."""
+    derived = card.derived
+    assert derived is not None
+    kernel, roles = derived.kernel, OPERATIONS[card.computes.operation].roles
+    outputs = {one.parameter.name for one in derived.draft.arguments if one.role in roles and roles[one.role].updates}
+    if not outputs or any(one.direction == "inout" for one in derived.draft.arguments):
+        return
+    parameters = tuple(replace(one, added=one.added or one.name in outputs) for one in kernel.parameters)
+    with contextlib.suppress(WmmadiagError):
+        adding = replace(kernel, parameters=parameters)
+        drafted = draft(adding, card.computes.operation, wishes_of(derived.options))
+        yield "what it held added to the result", card_of(card.path, adding, drafted, derived.options, card.assumed)
+
+
+def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
+    """Cards of the same kernel by other operations that its arrays fit, where nobody said which it computes."""
+    derived = card.derived
+    assert derived is not None
+    if "operation" in derived.told:
+        return
+    for operation in OPERATIONS:
+        if OPERATIONS[operation].oracle is None or operation == card.computes.operation:
+            continue
+        with contextlib.suppress(WmmadiagError):
+            drafted = draft(derived.kernel, operation, wishes_of(derived.options))
+            other = card_of(card.path, derived.kernel, drafted, derived.options, card.assumed)
+            if not is_copy(other):
+                yield operation, other
