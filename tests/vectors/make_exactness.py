@@ -3,7 +3,8 @@
     python tests/vectors/make_exactness.py
 
 Every record in this folder is replayed, which takes about a minute; what a run on fresh operands counted on a GPU
-(`fidelity_sm_XX.json`, by `wmmadiag campaign --fidelity --json`) is taken over as it stands.
+(`fidelity_sm_XX.json`, by `wmmadiag campaign --fidelity --json`) is taken over as it stands. Earlier runs, and what was
+found in them, are rows of `fidelity_runs.json`.
 """
 
 from __future__ import annotations
@@ -160,9 +161,10 @@ def document(found: list[Line]) -> str:
         "- the bits of a NaN: `min(x, x)` and a pair of `neg` are folded to x, which leaves a NaN as it was; in f64",
         "  the operands of a sum may change places, and which NaN is kept with them. Random programs are therefore",
         "  recorded as assembled without optimisation;",
-        "- of 400 random programs 46 are left out (`wmmadiag/fidelity/programs.py` says which and why): ptxas 13.0",
-        "  changes the destination of a `set` whose guard is false, and takes shift amounts that a float instruction",
-        "  wrote for floats.",
+        "- ptxas (13.0 to 13.5) sign-extends the destination of a `set` of two f16 or bf16 values from its lower half",
+        "  where its guard is false, and, without optimisation, converts the amount of a 64-bit shift to an integer",
+        "  where a float instruction wrote it. The emulator does as the PTX ISA says; random programs are written so",
+        "  that both are the same (`wmmadiag/fidelity/programs.py`).",
         "",
         "`mma.m8n8k4` with f16 operands has no tensor core from sm_80 on. What ptxas writes in its place (SASS of",
         "ptxas 13.0 for sm_80, 90, 100 and 120): for an f32 result a chain of FFMA from +0 over k, then FADD with C;",
@@ -184,6 +186,7 @@ def document(found: list[Line]) -> str:
         parts.append(f"| {one.what} | {one.outputs:,} | {one.differing:,} |")
     for path in sorted(HERE.glob("fidelity_sm_*.json")):
         parts += fresh(path)
+    parts += earlier(json.loads((HERE / "fidelity_runs.json").read_text("utf-8")))
     return "\n".join(parts) + "\n"
 
 
@@ -214,6 +217,16 @@ def fresh(path: Path) -> list[str]:
     if left_out:
         parts += ["", f"{left_out} further cases are not compared: the assembler made no code of them."]
     return parts
+
+
+def earlier(runs: list[dict[str, str | int]]) -> list[str]:
+    """The part about runs before the one that is shown by form."""
+    parts = ["", "## Earlier runs on fresh operands", "", "| date | on | first seed | outputs compared | differing |"]
+    parts.append("|---|---|---|---|---|")
+    for run in runs:
+        numbers = f"{run['outputs']:,} | {run['differing']:,}"
+        parts.append(f"| {run['date']} | {run['gpu']} | {run['seed']} | {numbers} |")
+    return parts + [f"\n{run['date']}, first seed {run['seed']}: {run['found']}" for run in runs if run["found"]]
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from wmmadiag.fidelity.cases import Comparable
 from wmmadiag.fidelity.kernels import kernel_case, kernel_keys
 from wmmadiag.fidelity.lanes import ELEMENTS, approximate, lane_case, lane_groups
-from wmmadiag.fidelity.programs import program_case, program_numbers
+from wmmadiag.fidelity.programs import PROGRAMS, program_case
 from wmmadiag.fidelity.tensor import TILES, tensor_case, tensor_forms
 from wmmadiag.fidelity.warps import warp_cases
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly
@@ -65,7 +65,7 @@ FAMILIES = {
     # Optimisation folds what the ISA leaves open: min(x, x) is x, also for a NaN that min would have made canonical.
     "programs": Family(
         "random programs, not optimised",
-        lambda _: [f"program {number}" for number in program_numbers()],
+        lambda _: [f"program {number}" for number in range(PROGRAMS)],
         _program,
         assembly=Assembly(level=0, fuse=False),
     ),
