@@ -10,8 +10,8 @@ from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.effort import DEFAULT, effort_named
+from wmmadiag.diagnose.pairing import Pair
 from wmmadiag.diagnose.search import Ledger, Step, Tried
-from wmmadiag.diagnose.two_bugs import Pair
 from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card import Case

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from wmmadiag.diagnose.changes import Change, TextEdit, Texts, together
+from wmmadiag.diagnose.changes import Change, TextEdit, Texts
+from wmmadiag.diagnose.pairing import Pair, Pool, likeliest
 from wmmadiag.diagnose.ranking import Ranked, difference, tokens_of
 from wmmadiag.diagnose.search import Ledger, Tell, Tried
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _LIKELIEST = 96
 """Changes of which any two are made: as many as one program holds with ease."""
-_ALONE = 32
-"""Of so many pairs one at most may need a program of its own."""
 _NEARER = 0.1
 """Share of how far off results are that must be gone of what brings them nearer."""
 _HELPING = 24
@@ -33,20 +31,6 @@ _ALIKE = 2
 _BATCH = 1024
 _PART = 4
 """Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two changes of different places, in the order of the text."""
-
-    first: Ranked
-    second: Ranked
-    score: float  # of its rank: bugs come about on their own, and a mistake is made again nearby
-
-    @property
-    def both(self) -> Change:
-        """Both as one."""
-        return together(self.first.change, self.second.change)
 
 
 class _Bench(Protocol):
@@ -71,7 +55,7 @@ def unseen_pairs(some: Sequence[Ranked], texts: Texts, most: int) -> list[Pair]:
 
 
 def _alike(groups: Iterable[Sequence[Ranked]], most: int) -> list[Pair]:
-    return _once(_likeliest((pair for some in groups for pair in _repeated(some)), 2 * most))[:most]
+    return _once(likeliest(map(_repeated, groups), 2 * most))[:most]
 
 
 def _groups(some: Iterable[Ranked], texts: Texts) -> list[list[Ranked]]:
@@ -85,11 +69,11 @@ def _groups(some: Iterable[Ranked], texts: Texts) -> list[list[Ranked]]:
     return list(groups.values())
 
 
-def _repeated(some: Sequence[Ranked]) -> Iterator[Pair]:
-    """Pairs of one group: where a mistake was made once, it was made again at one of the group's other places."""
+def _repeated(some: Sequence[Ranked]) -> Pool:
+    """One group: where a mistake was made once, it was made again at one of the group's other places."""
     best = max(one.score for one in some)
     whole = best + math.log(sum(math.exp(max(one.score - best, -60.0)) for one in some))
-    return (replace(pair, score=pair.score - whole) for pair in _pairs(some))
+    return Pool(some, less=whole)
 
 
 def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
@@ -126,7 +110,7 @@ def nearer_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
     helping = sorted((one for one in tried if one.outcome.nearer >= _NEARER), key=lambda one: -one.outcome.nearer)
     first = [one.ranked for one in helping if _tells(one)][:_HELPING]
     others = _best(_telling(tried), max(1, most // max(1, len(first))))
-    return _likeliest((pair for one in first for pair in _with(one, others)), most)
+    return _once(likeliest([Pool(first, others)], most))
 
 
 def kindred_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
@@ -134,12 +118,12 @@ def kindred_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
     groups: dict[str, list[Ranked]] = {}
     for one in _best(_telling(tried)):
         groups.setdefault(one.change.operator, []).append(one)
-    return _likeliest((pair for some in groups.values() for pair in _pairs(some[:_LIKELIEST])), most)
+    return likeliest((Pool(some[:_LIKELIEST]) for some in groups.values()), most)
 
 
 def likeliest_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
     """Pairs of the likeliest changes, the likeliest first."""
-    return _likeliest(_pairs(_best(_telling(tried), _LIKELIEST)), most)
+    return likeliest([Pool(_best(_telling(tried), _LIKELIEST))], most)
 
 
 def mending_pairs(
@@ -201,41 +185,12 @@ def _best(some: Iterable[Ranked], most: int | None = None) -> list[Ranked]:
     return sorted(some, key=lambda one: -one.score)[:most]
 
 
-def _pairs(some: Sequence[Ranked]) -> Iterator[Pair]:
-    for number, one in enumerate(some):
-        yield from _with(one, some[number + 1 :])
-
-
-def _with(one: Ranked, others: Iterable[Ranked]) -> Iterator[Pair]:
-    for other in others:
-        first, second = sorted((one, other), key=lambda each: (each.line, each.change.edits[0].start))
-        if _apart(first.change, second.change):
-            yield Pair(first, second, first.score + second.score - _distance(first, second))
-
-
-def _distance(one: Ranked, other: Ranked) -> float:
-    """How much less likely two places are to be wrong together than neighbouring lines, as a logarithm."""
-    (file, line), (other_file, other_line) = one.line, other.line
-    return math.log(max(1, other_line - line) if file == other_file else max(line, other_line))
-
-
-def _likeliest(made: Iterator[Pair], most: int) -> list[Pair]:
-    ordered = sorted(made, key=lambda one: -one.score)
-    alone = [one for one in ordered if _static(one)][: most // _ALONE]
-    switched = [one for one in ordered if not _static(one)][: most - len(alone)]
-    return sorted([*alone, *switched], key=lambda one: -one.score)
-
-
 def _once(pairs: Iterable[Pair]) -> list[Pair]:
     """Each pair where it stands first."""
     first: dict[Change, Pair] = {}
     for one in pairs:
         first.setdefault(one.both, one)
     return list(first.values())
-
-
-def _static(pair: Pair) -> bool:
-    return "static" in (pair.first.change.kind, pair.second.change.kind)
 
 
 def _beside(part: Sequence[Pair]) -> list[Pair]:
@@ -246,11 +201,3 @@ def _beside(part: Sequence[Pair]) -> list[Pair]:
 def as_one(pair: Pair) -> Ranked:
     """Both changes of a pair as one, where the first stands."""
     return Ranked(pair.both, pair.first.line, pair.first.features, pair.score)
-
-
-def _apart(one: Change, other: Change) -> bool:
-    return not any(
-        first.file == second.file and first.start <= second.end and second.start <= first.end
-        for first in one.edits
-        for second in other.edits
-    )
