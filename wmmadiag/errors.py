@@ -151,3 +151,22 @@ def unreachable_of(error: BaseException) -> str:
     if not isinstance(error, OSError) or error.errno not in known or not isinstance(error.filename, str | bytes):
         return ""
     return f"{os.fsdecode(error.filename)}: {error.strerror}"
+
+
+def uninstalled_of(error: BaseException) -> str:
+    """The package that was not found, and how it is installed, where that is all that was wrong; else ""."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if not name or name == "wmmadiag":
+        return ""
+    from importlib import metadata
+
+    try:
+        required = metadata.requires("wmmadiag") or ()
+    except metadata.PackageNotFoundError:  # used from its sources
+        required = ()
+    for one in required:
+        package, _, condition = one.partition(";")
+        extra = condition.partition("extra ==")[2].strip(" '\"")
+        if extra and package.replace("-", "_").startswith(name):
+            return f"{name} is not installed\nnext: pip install 'wmmadiag[{extra}]'"
+    return f"{name} is not installed\nnext: pip install --force-reinstall wmmadiag"

@@ -185,3 +185,45 @@ def test_nothing_heavy_is_imported_before_it_is_used(code):
     check = f"import sys; {code}; print([n for n in {heavy} if n in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+LACKING = """
+import importlib.abc, sys
+
+class Lacking(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Lacking())
+from wmmadiag.cli.main import main
+sys.exit(main({words!r}))
+"""
+SEVERAL = '[[subjects]]\npaths = ["right.toml"]\n[axes]\nseeds = [0, 1]\nschedules = [0, 1]\n'
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("names", "words", "said"),
+    [
+        (["dask", "distributed"], ["campaign", "right_plan.toml", "--effort", "none"], "wmmadiag[cluster]"),
+        (["allpairspy"], ["campaign", "several.toml", "--here", "--effort", "none"], "wmmadiag[cluster]"),
+        (["shtab"], ["completion", "bash"], "wmmadiag[completion]"),
+        (["jinja2"], ["report", "right.json", "--html", "page.html"], "jinja2 is not installed"),
+    ],
+    ids=lambda one: one[0],
+)
+def test_a_package_that_is_not_there_is_named_with_what_installs_it(cards, names, words, said):
+    (cards / "several.toml").write_text(SEVERAL)
+    done = subprocess.run(
+        [sys.executable, "-c", LACKING.format(names=names, words=words)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2 and said in done.stderr and "pip install" in done.stderr, done.stderr
+
+
+@pytest.mark.subprocess
+def test_a_campaign_of_one_axis_on_this_machine_needs_no_extra(cards):
+    words = ["campaign", "right_plan.toml", "--here", "--effort", "none"]
+    script = LACKING.format(names=["allpairspy", "dask", "distributed"], words=words)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -3,7 +3,7 @@
     python tests/vectors/record_approximations.py tests/vectors/approximation_digests_sm_90.npz
     python tests/vectors/record_approximations.py digests.npz --tabulate elsewhere/   # and what derive_… works from
 
-Needs cuda-python and a GPU; takes seconds. `--tabulate` writes whole octaves of results, 32 MiB each, as
+Needs cuda-bindings and a GPU; takes seconds. `--tabulate` writes whole octaves of results, 32 MiB each, as
 `<instruction>@<first argument>.npy`.
 """
 

@@ -3,7 +3,7 @@
     python tests/vectors/record_gpu.py tests/vectors/sm_90.npz          # one tile of each kind, to be committed
     python tests/vectors/record_gpu.py /elsewhere/many.npz --tiles 32   # more, to look further
 
-Needs the package's own dependencies (cuda-python, NVRTC) and a GPU. Operands are placed in the lanes' registers by the
+Needs what the package does (cuda-bindings, NVRTC) and a GPU. Operands are placed in the lanes' registers by the
 fragment maps, so that a wrong map shows as a wrong product; for wmma, whose maps are undocumented, `layouts/…` also
 holds the (row · columns + column) that each lane's element gets from `wmma.load`.
 """

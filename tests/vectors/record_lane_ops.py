@@ -2,8 +2,8 @@
 
     python tests/vectors/record_lane_ops.py tests/vectors/lane_ops_sm_90.npz
 
-Needs cuda-python and a GPU. The instructions are the rows of the instruction table with all their modifiers; the driver
-assembles a small PTX kernel for each, and one that it refuses is left out.
+Needs cuda-bindings and a GPU. The instructions are the rows of the instruction table with all their modifiers; the
+driver assembles a small PTX kernel for each, and one that it refuses is left out.
 
 The file holds `inputs/<type>/<position>` (COUNT registers each), `forms` (JSON: text, operation, attributes, types read
 and written) and `outputs`: the results as bytes, form after form, destination after destination. Predicates: bytes.

@@ -65,7 +65,8 @@ def cluster(address: str = "", workers: int = 0, *, tell: Callable[[str], None] 
         from distributed import Client, LocalCluster
     except ImportError:
         raise ConfigurationError(
-            "a campaign needs Dask, which is not installed", hint="pip install 'wmmadiag[cluster]'"
+            "a campaign needs Dask, which is not installed",
+            hint="pip install 'wmmadiag[cluster]'; --here needs none of it",
         ) from None
     dask.config.set(_SETTINGS)
     count = workers or len(os.sched_getaffinity(0))

@@ -256,12 +256,17 @@ def _sampled(count: int, seed: int) -> Iterator[int]:
 
 def _pairwise(space: CaseSpace) -> Iterator[Point]:
     """A covering array of strength two: every two values of two axes meet at least once, where a point allows it."""
-    from allpairspy import AllPairs  # an extra's, as Dask is
-
     several = {name: values for name, values in space.axes.items() if len(values) > 1}
     if len(several) < 2:
         yield from map(space.at, range(len(space)))
         return
+    try:
+        from allpairspy import AllPairs
+    except ImportError:
+        raise ConfigurationError(
+            "a covering of every two values needs allpairspy, which is not installed",
+            hint="pip install 'wmmadiag[cluster]', or in the plan: [cover] how = \"full\"",
+        ) from None
     first = {name: values[0] for name, values in space.axes.items()}
     for row in AllPairs([list(range(len(values))) for values in several.values()]):
         chosen = {name: several[name][place] for name, place in zip(several, row, strict=True)}

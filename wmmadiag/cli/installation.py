@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +15,6 @@ from pathlib import Path
 from wmmadiag import __version__
 from wmmadiag.errors import WmmadiagError
 
-_PACKAGES = (
-    "numpy", "ml-dtypes", "cuda-python", "cuda-bindings", "cuda-pathfinder", "nvidia-cuda-nvrtc",
-    "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl", "msgspec", "tabulate",
-)  # fmt: skip
 _REINSTALL = "pip install --force-reinstall wmmadiag"
 
 _SELF_TEST = """#include <mma.h>
@@ -71,14 +68,19 @@ def _wmmadiag() -> Component:
 
 
 def _packages() -> Component:
-    found, missing = [], []
-    for name in _PACKAGES:
+    """What the package says that it needs, and of its extras what is there."""
+    found: list[str] = []
+    missing: list[str] = []
+    for one in metadata.requires("wmmadiag") or ():
+        name, _, condition = one.partition(";")
+        name = re.split(r"[^\w.-]", name.strip(), maxsplit=1)[0]
         try:
             found.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
-            missing.append(name)
-    # What matters is whether the parts work: each has its own line; a toolkit may stand in for the packages.
-    needed = [name for name in missing if name in ("numpy", "ml-dtypes", "cuda-bindings")]
+            if not condition.strip():  # else an extra's, or of another Python
+                missing.append(name)
+    # A toolkit may stand in for NVIDIA's, whose parts have lines of their own.
+    needed = [name for name in missing if not name.startswith("nvidia-")]
     detail = ", ".join(found) + (f"; not installed: {', '.join(missing)}" if missing else "")
     return Component("packages", not needed, True, detail, f"pip install {' '.join(needed)}" if needed else "")
 

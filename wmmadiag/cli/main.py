@@ -86,7 +86,7 @@ def _product() -> None:
 def _run(argv: list[str]) -> int:
     from wmmadiag.cli.console import Console, tolerant_streams
     from wmmadiag.cli.dispatch import dispatch
-    from wmmadiag.errors import WmmadiagError, lacking_of, unreachable_of
+    from wmmadiag.errors import WmmadiagError, lacking_of, uninstalled_of, unreachable_of
     from wmmadiag.processes.waiting import long_waits, tell_by
 
     console = Console()
@@ -114,6 +114,11 @@ def _run(argv: list[str]) -> int:
         if lacking:
             console.error(_LACKING.format(lacking))
             return 3
+        uninstalled = uninstalled_of(error)
+        if uninstalled:
+            console.error(uninstalled)
+            _traceback()
+            return 2
         unreachable = unreachable_of(error)
         if unreachable:
             console.error(f"{unreachable}\nnext: check the name, and who may read and write there")

@@ -43,7 +43,7 @@ def _missing(what: str, cause: BaseException | None = None) -> ConfigurationErro
         f"{what} not found",
         detail=str(cause) if cause else "",
         hint=(
-            "pip install 'cuda-python>=13,<14' nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
+            "pip install 'cuda-bindings>=13,<14' nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
             " (or set CUDA_HOME to an installed toolkit)"
         ),
     )

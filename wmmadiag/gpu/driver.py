@@ -29,13 +29,13 @@ def api() -> Any:
     """`cuda.bindings.driver`, initialised.
 
     Raises:
-        ConfigurationError: cuda-python, the driver or a GPU is missing.
+        ConfigurationError: cuda-bindings, the driver or a GPU is missing.
     """
     try:
         from cuda.bindings import driver
     except ImportError as error:
         raise ConfigurationError(
-            "cuda-python is not installed", detail=str(error), hint="pip install 'cuda-python>=13,<14'"
+            "cuda-bindings is not installed", detail=str(error), hint="pip install 'cuda-bindings>=13,<14'"
         ) from None
     try:
         (status,) = driver.cuInit(0)

@@ -102,7 +102,7 @@ def versions() -> dict[str, str]:
     from wmmadiag.compile.toolchain import nvrtc_version
 
     found = {"wmmadiag": __version__, "Python": platform.python_version(), "NVRTC": nvrtc_version()}
-    for package in ("numpy", "cuda-python", "ml-dtypes"):
+    for package in ("numpy", "cuda-bindings", "ml-dtypes"):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
