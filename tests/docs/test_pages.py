@@ -93,3 +93,13 @@ def test_the_readme_is_a_screen_and_a_half():
     lines = sum(1 + len(line) // 110 for line in text.splitlines())
     assert lines <= 55 and text.count("<img") == 1
     assert text.index("never seen") < text.index("<img")  # what was measured on unseen code is said first
+
+
+def test_every_page_is_in_the_site_s_navigation():
+    named = re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(page.name for page in PAGES if page.parent.name == "docs")
+
+
+def test_the_site_is_built_so_that_warnings_count():
+    """MkDocs counts those that it logs: told to be quiet it logs none, and `--strict` ends nothing."""
+    assert re.search(r"mkdocs build --strict(?! *--quiet)", (ROOT / "scripts/site").read_text("utf-8"))
