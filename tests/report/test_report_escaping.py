@@ -46,8 +46,11 @@ def page(run):
 def test_html_shows_hostile_texts_as_text():
     harmless, seen = page(hostile(("plain",))), page(hostile())
     assert [tag for tag, _ in seen.found].count("script") == [tag for tag, _ in harmless.found].count("script") == 2
-    assert not {tag for tag, _ in seen.found} & {"img", "iframe", "object", "link"}
-    assert not [name for _, names in seen.found for name in names if name.startswith("on") or name in ("src", "srcset")]
+    assert not {tag for tag, _ in seen.found} & {"iframe", "object", "link"}
+    # Pictures are those of maps, with their own attributes and no others.
+    assert {names for tag, names in seen.found if tag == "img"} == {("src", "width", "height", "alt")}
+    attributes = [name for tag, names in seen.found if tag != "img" for name in names]
+    assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcset")]
     for text in HOSTILE:
         assert visible(text).split("\n")[0] in seen.words
     json.loads(seen.scripts[0])

@@ -88,7 +88,7 @@ def _codes(codes: bytes, one: ErrorMap, down: int, across: int) -> Iterator[Box]
             alike = list(stretch)
             code, width = max(alike, key=_severity), len(alike)
             what = f"row {row}, columns {column * across} to {min((column + width) * across, one.columns) - 1}: "
-            yield row // down, column, width, _colour(code), "", what + _words(code)
+            yield row // down, column, width, colour_of(code), "", what + _words(code)
             column += width
 
 
@@ -101,7 +101,8 @@ def _kind(code: int) -> int:
     return code // (2 * STEPS_PER_OCTAVE) if EXACT < code < AT_BOUND else 256 + code
 
 
-def _colour(code: int) -> str:
+def colour_of(code: int) -> str:
+    """A code as "#rrggbb"."""
     if code in _SPECIAL or code == SPECIAL["allowed"]:
         return _SPECIAL.get(code, _ALLOWED)
     if code <= AT_BOUND:

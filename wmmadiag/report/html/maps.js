@@ -393,10 +393,6 @@
       }
     }, { rootMargin: "800px" });
     hosts.forEach(host => near.observe(host));
-    // Paper shows all of them.
-    window.addEventListener("beforeprint", () => hosts.forEach(host => {
-      if (!host.dataset.ready) { near.unobserve(host); show(host, data.maps[host.dataset.map]).catch(() => complain(host)); }
-    }));
   }
 
   // The summary's rows, and with them the cases below, that hold all the words.

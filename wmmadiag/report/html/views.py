@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from wmmadiag.compare.observation import TILE, Observation
+from wmmadiag.report.map_png import error_picture
 from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, number, work_line
 from wmmadiag.results.brief import brief
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Fix
@@ -29,6 +30,8 @@ MAP_ROOM = 4_000_000
 """Characters of a page that maps may take."""
 SOURCE_ROOM = 400_000
 """Characters of a page that listings of sources may take."""
+_STILL = 480
+"""Pixels of a picture of a map, as far as that makes whole ones of its elements."""
 
 WORDS: Mapping[Status, str] = {"passed": "right", "failed": "wrong", "undecided": "undecided", "error": "error"}
 MARKS: Mapping[Status, str] = {"passed": "✓", "failed": "✗", "undecided": "?", "error": "!"}
@@ -137,11 +140,11 @@ def _case(
     kernel: KernelRun, case: CaseResult, slug: str, maps: list[dict[str, Any]], room: dict[str, int]
 ) -> dict[str, Any]:
     mine = [one for one in kernel.maps if (one.variant, one.case) == (case.variant, case.case)]
-    numbers = []
+    shown = []
     for one in mine:
         made = _map(one, room)
         if made is not None:
-            numbers.append(len(maps))
+            shown.append({"number": len(maps), "about": made, "still": _still(one, room)})
             maps.append(made)
     reference = [one for one in case.observations if one.against == "reference"]
     return {
@@ -153,7 +156,7 @@ def _case(
         "elements": sum(one.elements for one in reference),
         "ratio": _largest(reference),
         "observations": [_observation(one) for one in case.observations],
-        "maps": [{"number": at, "about": maps[at]} for at in numbers],
+        "maps": shown,
         "launch": _launch(case),
     }
 
@@ -274,6 +277,23 @@ def _map(one: ErrorMap, room: dict[str, int]) -> dict[str, Any] | None:
         "planes": planes,
         "owners": owners,
         "left_out": one.left_out + len(one.planes) - len(planes),
+    }
+
+
+def _still(one: ErrorMap, room: dict[str, int]) -> dict[str, Any] | None:
+    """The picture that stands for a map until a script draws it: its matrix with the most wrong elements."""
+    plane = max(one.planes, key=lambda plane: plane.wrong)
+    picture = error_picture(plane, one.rows, one.columns)
+    if not picture or len(picture) > room["maps"]:
+        return None
+    room["maps"] -= len(picture)
+    scale = max(1, min(_STILL // one.columns, _STILL // one.rows, 12))
+    return {
+        "picture": picture,
+        "name": _index(plane.index, one.axes),
+        "wrong": plane.wrong,
+        "width": one.columns * scale,
+        "height": one.rows * scale,
     }
 
 
