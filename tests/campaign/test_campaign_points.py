@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_kernels import write_right
 
 from wmmadiag.campaign.plan import Plan, Subjects
-from wmmadiag.campaign.points import _sampled, key_of, points, spaces
+from wmmadiag.campaign.points import _sampled, counted, key_of, points, spaces
 from wmmadiag.place import Place
 
 
@@ -58,6 +58,55 @@ def test_what_is_required(plan):
     subjects = replace(plan.subjects[0], requires=("M >= 2 * N",))
     _, found = of(replace(plan, subjects=(subjects,), how="full"))
     assert found and all(one.sizes["M"] >= 2 * one.sizes["N"] for one in found)
+
+
+def pairs(found):
+    """What values of sizes meet in points."""
+    rows = [sorted(one.sizes.items()) for one in found]
+    return {pair for row in rows for pair in itertools.combinations(row, 2)}
+
+
+@pytest.mark.parametrize("required", ["M >= 2 * N", "M == N", "M % K == 0", "M + N > K"])
+def test_every_two_values_meet_that_may(plan, required):
+    subjects = replace(plan.subjects[0], requires=(required,))
+    some = replace(plan, subjects=(subjects,), inputs=("normal",), seeds=(0,))
+    _, full = of(replace(some, how="full"))
+    space, found = of(some)
+    assert all(space.allowed(one) for one in found)
+    assert pairs(found) == pairs(full)
+    assert len({str(one) for one in found}) == len(found)
+
+
+def test_a_part_of_all_is_spread_over_them(plan):
+    space, found = of(replace(plan, how="full", cases=24))
+    assert len(found) == 24 < len(space)
+    assert {one.sizes["M"] for one in found} == {16, 32, 48, 64}
+
+
+def test_nothing_is_tried_where_nothing_is_launched(plan):
+    subjects = replace(plan.subjects[0], sizes={"M": (0, 16), "N": (16,), "K": (0, 16)})
+    _, found = of(replace(plan, subjects=(subjects,), inputs=("normal",), seeds=(0,), how="full"))
+    assert [(one.sizes["M"], one.sizes["K"]) for one in found] == [(16, 0), (16, 16)]
+
+
+def test_how_many_there_are_is_about_right(plan):
+    for how in ("pairwise", "full"):
+        space, found = of(replace(plan, how=how))
+        assert abs(counted(replace(plan, how=how), space) - len(found)) <= len(found) / 4
+    subjects = replace(plan.subjects[0], requires=("M >= 2 * N",))
+    some = replace(plan, subjects=(subjects,), how="full")
+    space, found = of(some)
+    assert abs(counted(some, space) - len(found)) <= len(found) / 4
+    assert counted(replace(some, cases=3), space) == 3
+
+
+def test_which_points_a_plan_has(plan):
+    space, found = of(replace(plan, how="full"))
+    narrow, _ = of(replace(plan, subjects=(replace(plan.subjects[0], requires=("M > 16",)),)))
+    assert all(map(space.has, found))
+    assert [one for one in found if narrow.has(one)] == [one for one in found if one.sizes["M"] > 16]
+    assert not space.has(replace(found[0], seed=9))
+    assert not space.has(replace(found[0], sizes={"M": 16}))
 
 
 @given(st.integers(1, 3000), st.integers(0, 5))

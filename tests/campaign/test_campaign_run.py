@@ -131,6 +131,24 @@ def test_a_finding_is_as_thorough_as_was_asked(folder):
     assert ran(folder, resume=True, effort="quick", execute=counting).findings == again.findings and asked == []
 
 
+def test_what_the_plan_no_longer_names_is_not_counted(folder):
+    """A range that was too wide is mended in the plan, and the campaign goes on."""
+    before = ran(folder)
+    (folder / "plan.toml").write_text(PLAN.replace('"16..48"', '"16..32"') + 'requires = ["N < 32"]\n')
+    after = ran(folder, resume=True)
+    assert before.tally.statuses["failed"] and after.tally.statuses == {"passed": after.tally.cases}
+    assert after.repeated and not after.findings
+
+
+def test_a_failure_shrinks_to_what_the_plan_takes(folder):
+    smallest = []
+    for requires in ("", 'requires = ["N >= 48"]\n'):
+        (folder / "plan.toml").write_text(PLAN + requires)
+        campaign = ran(folder)
+        smallest.append({one.example.point.sizes["N"] for one in campaign.findings.values()})
+    assert smallest == [{32}, {48}]
+
+
 def test_what_is_planned_is_known_before_it_is_done(folder):
     told = []
     plan = replace(read_plan(folder / "plan.toml"), how="random", cases=5)

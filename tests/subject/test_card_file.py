@@ -130,7 +130,7 @@ def test_mistakes_are_told_with_their_line(folder, old, new, message):
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
-    ("S = 100", "S = -5", "is -5; it must be at least 1"),
+    ("S = 100", "S = -5", "is -5; it must be at least 0"),
     ("S = 100", 'S = "Tx"', "the symbol 'Tx' is not defined"),
     ("S = 100", 'S = "D"\nE = "S"', ""),
     ("S = 100", 'S = "Z"\nZ = "S"', "depend on each other"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, UndecidedError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -20,6 +23,8 @@ Answer = TypeVar("Answer")
 IN_FLIGHT = 4
 """Tasks for each thread of the cluster that are out at once: enough that none waits for this process, and few enough
 that a million tasks take no memory, and that little is done again after a kill."""
+_COUNTED_EVERY = 2.0
+"""Seconds after which threads are counted again: a cluster's workers come one by one, some after the campaign began."""
 _DEATHS = 2
 """Workers that a task may take with it before it is the one to blame."""
 _SETTINGS = {
@@ -63,6 +68,7 @@ def cluster(address: str = "", workers: int = 0, *, tell: Callable[[str], None] 
     try:
         import dask
         from distributed import Client, LocalCluster
+        from distributed.utils import silence_logging_cmgr
     except ImportError:
         raise ConfigurationError(
             "a campaign needs Dask, which is not installed",
@@ -72,6 +78,7 @@ def cluster(address: str = "", workers: int = 0, *, tell: Callable[[str], None] 
     count = workers or len(os.sched_getaffinity(0))
     with contextlib.ExitStack() as stack:
         if address:
+            stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # of a lost scheduler this module tells
             try:
                 client = stack.enter_context(Client(address, timeout="15s", set_as_default=False))
             except (OSError, TimeoutError, ValueError) as error:
@@ -90,6 +97,17 @@ def cluster(address: str = "", workers: int = 0, *, tell: Callable[[str], None] 
         yield client
 
 
+def nobody(client: Client, resources: Mapping[str, float] | None = None) -> str:
+    """What keeps a cluster from taking tasks as it is now: no worker, or none that has the resources; "" if nothing."""
+    workers = client.scheduler_info()["workers"].values()
+    if not workers:
+        return "the scheduler has no worker yet: dask worker ADDRESS"
+    for name, amount in (resources or {}).items():
+        if not any(one.get("resources", {}).get(name, 0) >= amount for one in workers):
+            return f"no worker has the resource {name} yet: dask worker ADDRESS --resources '{name}={amount:g}'"
+    return ""
+
+
 def answers(
     client: Client,
     function: Callable[[Work], Answer],
@@ -105,14 +123,15 @@ def answers(
     """
     from distributed import as_completed
 
-    threads = max(1, sum(client.nthreads().values()))
+    threads = _Threads(client)
     waiting = iter(works)
     running: dict[Future[Any], Work] = {}
     # With results, which come while this process is at others; asked for one by one, each costs two round trips.
     arriving = as_completed(loop=client.loop, with_results=True, raise_errors=False)
 
     def more() -> None:
-        while len(running) < IN_FLIGHT * threads:
+        most = IN_FLIGHT * threads.now()
+        while len(running) < most:
             work = next(waiting, _NONE)
             if isinstance(work, _None):
                 return
@@ -124,9 +143,40 @@ def answers(
     while running:
         future, answer = next(arriving)
         work = running.pop(future)
-        yield _failed(work, answer[1]) if future.status == "error" else TaskDone(work, pickle.loads(answer))
+        if future.status == "error":
+            yield _failed(work, answer[1])
+        elif isinstance(answer, bytes):
+            yield TaskDone(work, pickle.loads(answer))
+        else:  # cancelled: nobody but a scheduler that is gone does that
+            raise _lost(client)
         future.release()
         more()
+
+
+@dataclass(slots=True)
+class _Threads:
+    """How many threads a cluster has."""
+
+    client: Client
+    counted: float = 0.0  # when, by `time.monotonic`; threads: then, at least 1
+    threads: int = 1
+
+    def now(self) -> int:
+        """As of a moment ago."""
+        if not self.counted or time.monotonic() - self.counted > _COUNTED_EVERY:
+            try:
+                self.threads = max(1, sum(self.client.nthreads().values()))
+            except (OSError, asyncio.TimeoutError):
+                raise _lost(self.client) from None
+            self.counted = time.monotonic()
+        return self.threads
+
+
+def _lost(client: Client) -> UndecidedError:
+    return UndecidedError(
+        f"the Dask scheduler at {client.scheduler.addr} is gone",
+        hint="what was judged is in the journal: start a scheduler, then go on with --resume",
+    )
 
 
 def _packed(what: object) -> bytes:

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from wmmadiag.campaign.points import Point
+from wmmadiag.campaign.points import Point, meets
 from wmmadiag.campaign.shrink import shrunk
-from wmmadiag.campaign.work import Result, WorkSetting, run_point
+from wmmadiag.campaign.work import Result, WorkSetting, run_point, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.card import Expression
 
@@ -25,6 +25,7 @@ class ToExplain:
     digest: str  # of what its subject is made of
     result: Result
     axes: Mapping[str, Sequence[Expression]]
+    requires: tuple[str, ...] = ()  # what combinations of them must satisfy
     effort: str = "quick"  # of the diagnosis, "" for none
 
 
@@ -55,7 +56,11 @@ class CampaignFinding:
 def explained(work: ToExplain) -> CampaignFinding:
     """Shrink a failure, then diagnose what is left of it."""
     setting = work.setting
-    small = shrunk(work.result, lambda point: run_point(setting, work.digest, point), work.axes)
+
+    def allowed(point: Point) -> bool:
+        return meets(work.requires, session_of(setting, work.digest, point).card, point)
+
+    small = shrunk(work.result, lambda point: run_point(setting, work.digest, point), work.axes, allowed)
     small = replace(small, key=work.result.key)
     found = CampaignFinding(
         small.point.subject, small.failures, small, command=command(setting, small.point), effort=work.effort

@@ -16,6 +16,7 @@ else:  # pragma: no cover
 
 from wmmadiag.campaign.sizes import SizeRange
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops.expressions import ExpressionError, parse
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Expression, Places
 from wmmadiag.subject.card_files.places import key_lines
@@ -117,7 +118,7 @@ def _plan(table: Table, path: Path) -> Plan:
         how=cover.word("how", COVERS, "pairwise"),
         cases=cover.integer("cases", 0),
         seed=cover.integer("seed", 0),
-        checks=run.string("checks", "default"),
+        checks=_checks(run),
         backend=run.word("backend", ("emulator", "gpu", "both"), "emulator"),
         instructions=run.integer("instructions", 200_000_000),
         slice=run.integer("slice", 64, 1, 10_000),
@@ -127,6 +128,17 @@ def _plan(table: Table, path: Path) -> Plan:
     if plan.backend != "emulator" and plan.displaced != (0,):
         raise axes.error("displaced", "where arrays lie is chosen on the emulator only", "take backend = 'emulator'")
     return plan
+
+
+def _checks(table: Table) -> str:
+    from wmmadiag.checks import select
+
+    text = table.string("checks", "default")
+    try:
+        select(text)
+    except ConfigurationError as error:
+        raise table.error("checks", error.message, error.hint) from None
+    return text
 
 
 def _subjects(table: Table, path: Path) -> Subjects:
@@ -140,11 +152,21 @@ def _subjects(table: Table, path: Path) -> Subjects:
         tuple(path.parent / one for one in paths),
         table.place(),
         {name: _size(sizes, name) for name in sizes.content},
-        tuple(table.strings("requires")),
+        tuple(_parsed(table, "requires", one) for one in table.strings("requires")),
         tuple(table.strings("variants")),
         _yes(table, "wrong", False),
         _yes(table, "main", True),
     )
+
+
+def _parsed(table: Table, key: str, text: Any) -> Any:
+    """An expression, or a number, that can be evaluated if its symbols are there."""
+    if isinstance(text, str):
+        try:
+            parse(text)
+        except ExpressionError as error:
+            raise table.error(key, f"'{text[:60]}': {error}", 'write one over symbols: "H % Hkv == 0"') from None
+    return text
 
 
 def _yes(table: Table, key: str, default: bool) -> bool:
@@ -160,7 +182,7 @@ def _size(table: Table, name: str) -> SizeRange | tuple[Expression, ...]:
     if isinstance(value, list):
         if not value:
             raise table.error(name, f"'{name}' has no values", f'write {name} = [16, 64], or {name} = "1..300"')
-        return tuple(table.as_expression(one, name) for one in value)
+        return tuple(_parsed(table, name, table.as_expression(one, name)) for one in value)
     unit = 1
     if isinstance(value, dict):
         inner = table.table(name)
@@ -184,6 +206,8 @@ def _words(table: Table, key: str, known: Mapping[str, str] | None = None) -> tu
     from wmmadiag.subject.suggest import did_you_mean
 
     found = table.strings(key) if key in table else ()
+    if key in table and not found:
+        raise table.error(key, f"'{key}' is empty", "name one, or leave the key out")
     for word in found:
         if known is not None and word not in known:
             raise table.error(key, f"unknown {key} '{word[:60]}'", did_you_mean(word, known))

@@ -18,6 +18,7 @@ from wmmadiag.campaign.sizes import SizeRange, edges, grid_steps
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import SymbolScope, names_in
+from wmmadiag.place import Place
 from wmmadiag.subject.card import Card, Case, Expression, Variant
 from wmmadiag.subject.symbols import case_scope
 
@@ -75,6 +76,9 @@ def key_of(point: Point, digest: str) -> str:
     return hashlib.blake2b(said, digest_size=12).hexdigest()
 
 
+NOWHERE = Place("", 0)
+
+
 @dataclass(frozen=True, slots=True)
 class CaseSpace:
     """All points of one subject."""
@@ -83,6 +87,7 @@ class CaseSpace:
     card: Card
     axes: Mapping[str, Sequence[Any]]  # name → values, those that need another compilation first
     requires: tuple[str, ...]
+    place: Place = NOWHERE  # of the plan's table
 
     def __len__(self) -> int:
         return math.prod(map(len, self.axes.values()))
@@ -103,20 +108,43 @@ class CaseSpace:
 
     def allowed(self, point: Point) -> bool:
         """Whether the combination of sizes is one that the plan wants."""
-        if not self.requires:
-            return True
-        card = self.card
-        scope = case_scope(card, point.case(card), card.variant(point.variant))
-        return all(_holds(one, scope) for one in self.requires)
+        return meets(self.requires, self.card, point, self.place)
+
+    def has(self, point: Point) -> bool:
+        """Whether it is one of these points, and allowed."""
+        of = {**point.sizes, **{name: getattr(point, name) for name in FIXED}}
+        return (
+            point.subject == self.subject
+            and of.keys() == self.axes.keys()
+            and all(value in self.axes[name] for name, value in of.items())
+            and self.allowed(point)
+        )
 
 
-def _holds(requirement: str, scope: SymbolScope) -> bool:
+def meets(requires: Sequence[str], card: Card, point: Point, place: Place = NOWHERE) -> bool:
+    """Whether a point of a card's satisfies all requirements, and a size of 0 leaves something to launch."""
+    nothing = 0 in point.sizes.values()
+    if not requires and not nothing:
+        return True
+    variant = card.variant(point.variant)
+    scope = case_scope(card, point.case(card), variant)
+    return all(_holds(one, scope, place) for one in requires) and (not nothing or _launches(card, variant, scope))
+
+
+def _launches(card: Card, variant: Variant, scope: SymbolScope) -> bool:
+    """Whether the grid has blocks; what cannot be evaluated its case says."""
+    shape = variant.launch or card.launch
+    try:
+        return all(scope.number(each, place=shape.place, what="grid") for each in shape.grid)
+    except WmmadiagError:
+        return True
+
+
+def _holds(requirement: str, scope: SymbolScope, place: Place) -> bool:
     """Whether it is not 0; one over symbols that the kernel has not is no requirement of it."""
-    from wmmadiag.place import Place
-
     if not names_in(requirement) <= set(scope.names()):
         return True
-    return bool(scope.number(requirement, place=Place("", 0), what=f"the requirement {requirement}"))
+    return bool(scope.number(requirement, place=place, what="the requirement"))
 
 
 FIXED = ("arch", "variant", "base", "inputs", "schedules", "displaced", "seed")
@@ -193,7 +221,7 @@ def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> CaseSpace:
         "displaced": plan.displaced,
         "seed": plan.seeds,
     }
-    return CaseSpace(shown, card, axes, subjects.requires)
+    return CaseSpace(shown, card, axes, subjects.requires, subjects.place)
 
 
 def _values(one: SizeRange | tuple[Expression, ...], card: Card, variant: Variant, name: str) -> tuple[Expression, ...]:
@@ -220,20 +248,26 @@ def points(plan: Plan, space: CaseSpace) -> Iterator[Point]:
     """
     chosen: Iterator[Point]
     if plan.how == "pairwise":
-        chosen = _pairwise(space)
-    elif plan.how == "full" or plan.cases >= len(space):
-        chosen = map(space.at, range(len(space)))
-    else:
-        chosen = map(space.at, _sampled(len(space), plan.seed))
-    allowed = filter(space.allowed, chosen)
-    return itertools.islice(allowed, plan.cases) if plan.cases else allowed
+        chosen = covering(space)
+    elif not plan.cases or plan.cases >= len(space):
+        chosen = filter(space.allowed, map(space.at, range(len(space))))
+    else:  # those that come first are alike
+        chosen = filter(space.allowed, map(space.at, _sampled(len(space), plan.seed)))
+    return itertools.islice(chosen, plan.cases) if plan.cases else chosen
+
+
+_LOOKED_AT = 200
+"""Points by which the share is told that requirements leave."""
 
 
 def counted(plan: Plan, space: CaseSpace) -> int:
-    """So many cases `points` makes at most, or 0 where only making them tells; fewer where something is required."""
-    if plan.how == "pairwise":
-        return 0
-    return min(plan.cases or len(space), len(space))
+    """About how many cases `points` makes: exactly, where nothing is required and all or a sample are taken."""
+    lengths = sorted(map(len, space.axes.values()))
+    most = lengths[-1] * lengths[-2] if plan.how == "pairwise" else len(space)
+    if space.requires:
+        looked = [space.allowed(space.at(one)) for one in itertools.islice(_sampled(len(space), 0), _LOOKED_AT)]
+        most = round(most * sum(looked) / max(1, len(looked)))
+    return min(plan.cases or most, most)
 
 
 def _sampled(count: int, seed: int) -> Iterator[int]:
@@ -254,11 +288,19 @@ def _sampled(count: int, seed: int) -> Iterator[int]:
             yield at
 
 
-def _pairwise(space: CaseSpace) -> Iterator[Point]:
+_TRIES = 64
+"""Points that are looked at for one that holds two values, before these are taken for two that cannot meet."""
+
+Row = tuple[int, ...]
+"""A point as the place of its value on each axis."""
+
+
+def covering(space: CaseSpace) -> Iterator[Point]:
     """A covering array of strength two: every two values of two axes meet at least once, where a point allows it."""
-    several = {name: values for name, values in space.axes.items() if len(values) > 1}
+    lengths = [len(values) for values in space.axes.values()]
+    several = [place for place, length in enumerate(lengths) if length > 1]
     if len(several) < 2:
-        yield from map(space.at, range(len(space)))
+        yield from filter(space.allowed, map(space.at, range(len(space))))
         return
     try:
         from allpairspy import AllPairs
@@ -267,7 +309,50 @@ def _pairwise(space: CaseSpace) -> Iterator[Point]:
             "a covering of every two values needs allpairspy, which is not installed",
             hint="pip install 'wmmadiag[cluster]', or in the plan: [cover] how = \"full\"",
         ) from None
-    first = {name: values[0] for name, values in space.axes.items()}
-    for row in AllPairs([list(range(len(values))) for values in several.values()]):
-        chosen = {name: several[name][place] for name, place in zip(several, row, strict=True)}
-        yield space.point(list({**first, **chosen}.values()))
+    met: set[tuple[int, int, int, int]] = set()
+    left_out: list[Row] = []
+    for chosen in AllPairs([list(range(lengths[place])) for place in several]):
+        values = dict(zip(several, chosen, strict=True))
+        row = tuple(values.get(place, 0) for place in range(len(lengths)))
+        point = _of_row(space, row)
+        if space.allowed(point):
+            met.update(_pairs(row, several))
+            yield point
+        else:
+            left_out.append(row)
+    drawing = random.Random(len(space))
+    for pair in dict.fromkeys(pair for row in left_out for pair in _pairs(row, several)):
+        if pair not in met:
+            found = _meeting(space, pair, lengths, drawing)
+            if found is not None:
+                met.update(_pairs(found, several))
+                yield _of_row(space, found)
+
+
+def _of_row(space: CaseSpace, row: Row) -> Point:
+    return space.point([values[at] for values, at in zip(space.axes.values(), row, strict=True)])
+
+
+def _pairs(row: Row, several: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    for one, other in itertools.combinations(several, 2):
+        yield one, row[one], other, row[other]
+
+
+def _meeting(
+    space: CaseSpace, pair: tuple[int, int, int, int], lengths: Sequence[int], drawing: random.Random
+) -> Row | None:
+    """An allowed row that holds two values; None if none is found."""
+    one, its, other, others = pair
+    names = list(space.axes)
+    own = {names[one], names[other]}
+    # What a requirement says of these two alone no other value can mend.
+    settled = [text for text in space.requires if names_in(text) <= own]
+    for _ in range(_TRIES):
+        row = [drawing.randrange(length) for length in lengths]
+        row[one], row[other] = its, others
+        point = _of_row(space, tuple(row))
+        if space.allowed(point):
+            return tuple(row)
+        if settled and not meets(settled, space.card, point):
+            return None
+    return None

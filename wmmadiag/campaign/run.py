@@ -36,7 +36,7 @@ _GATHERED = 1000
 class CampaignProgress:
     """How far a campaign is."""
 
-    planned: int = 0  # cases in all, those that requirements leave out among them; 0 where nobody has counted them
+    planned: int = 0  # cases in all, about
     done: int = 0  # judged so far, earlier runs included
     here: int = 0  # of these, judged by this run
     failing: int = 0  # so far; began: when this run did, in seconds of `time.monotonic`
@@ -53,6 +53,7 @@ class Campaign:
 
     plan: Plan
     setting: WorkSetting
+    spaces: Sequence[CaseSpace] = ()  # of the plan
     digests: dict[tuple[str, str], str] = field(default_factory=dict)  # what each (subject, architecture) is made of
     tally: Tally = field(default_factory=Tally)  # of all cases, those of earlier runs included
     findings: dict[Group, CampaignFinding] = field(default_factory=dict)  # one for each group of failures
@@ -60,9 +61,13 @@ class Campaign:
     damaged: tuple[int, ...] = ()  # lines of the journal that were no records
 
     def holds(self, result: Result) -> bool:
-        """Whether a journal's result is of a kernel of this plan, as it is now."""
+        """Whether a journal's result is of a case of this plan, and of its kernel as it is now."""
         digest = self.digests.get((result.point.subject, result.point.arch))
-        return digest is not None and key_of(result.point, digest) == result.key
+        return (
+            digest is not None
+            and key_of(result.point, digest) == result.key
+            and any(space.has(result.point) for space in self.spaces)
+        )
 
 
 def run_campaign(
@@ -86,13 +91,19 @@ def run_campaign(
         ConfigurationError: the plan, a card or the journal is wrong.
     """
     all_spaces = [space for subjects in plan.subjects for space in spaces(plan, subjects)]
+    if not any(next(points(plan, space), None) for space in all_spaces):
+        raise ConfigurationError(
+            "this plan has no case: its requirements leave out every combination of sizes",
+            place=all_spaces[0].place if all_spaces else None,
+            hint="mend 'requires', or the sizes",
+        )
     setting = WorkSetting(str(plan.path.parent.resolve()), plan.checks, plan.backend, plan.instructions)
     digests = {
         (space.subject, arch): digest_of(setting, space.subject, arch)
         for space in all_spaces
         for arch in space.axes["arch"]
     }
-    campaign = Campaign(plan, setting, digests)
+    campaign = Campaign(plan, setting, all_spaces, digests)
     done, earlier = _earlier(journal, campaign, known, effort)
     progress = CampaignProgress(
         sum(counted(plan, space) for space in all_spaces), len(done), failing=_failing(campaign.tally)
@@ -106,7 +117,7 @@ def run_campaign(
         progress.here += len(results)
         progress.failing = _failing(campaign.tally)
         tell(progress)
-    _explain(campaign, journal, execute, all_spaces, earlier, effort, tell)
+    _explain(campaign, journal, execute, earlier, effort, tell)
     campaign.damaged = tuple(journal.damaged)
     return campaign
 
@@ -227,13 +238,11 @@ def _explain(
     campaign: Campaign,
     journal: Journal,
     execute: Executor,
-    all_spaces: Sequence[CaseSpace],
     earlier: dict[Group, CampaignFinding],
     effort: str,
     tell: Tell,
 ) -> None:
     """A finding for each group of failures, those of an earlier run where its example still fails so."""
-    axes = {space.subject: space.axes for space in all_spaces}
     groups = [group for group, failures in campaign.tally.groups.items() if failures.count > failures.accepted]
     campaign.findings |= {group: earlier[group] for group in groups if group in earlier}
     asked = []
@@ -241,7 +250,8 @@ def _explain(
         if group not in campaign.findings:
             smallest = campaign.tally.groups[group].smallest
             digest = campaign.digests[smallest.point.subject, smallest.point.arch]
-            asked.append(ToExplain(campaign.setting, digest, smallest, _sizes(axes[group[0]]), effort))
+            space = next(one for one in campaign.spaces if one.has(smallest.point))
+            asked.append(ToExplain(campaign.setting, digest, smallest, _sizes(space.axes), space.requires, effort))
     progress = CampaignProgress(len(asked), failing=_failing(campaign.tally), what="failures explained")
     for done in execute(explained, asked):
         group = (done.work.result.point.subject, done.work.result.failures)

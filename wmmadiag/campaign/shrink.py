@@ -17,7 +17,12 @@ SIMPLE = ("small_integers", "positive", "")
 Run = Callable[[Point], Result]
 
 
-def shrunk(failing: Result, run: Run, axes: Mapping[str, Sequence[Expression]]) -> Result:
+def shrunk(
+    failing: Result,
+    run: Run,
+    axes: Mapping[str, Sequence[Expression]],
+    allowed: Callable[[Point], bool] = lambda _: True,
+) -> Result:
     """A case as small as can be found that fails with the same failures.
 
     Sizes first, since they decide what everything else costs; then orders, places, inputs and the seed. It ends where
@@ -25,12 +30,13 @@ def shrunk(failing: Result, run: Run, axes: Mapping[str, Sequence[Expression]]) 
 
     Args:
         axes: values of each size that the plan tries: what is legal beyond them nobody has said.
+        allowed: whether a combination of them is one that the plan wants.
     """
     best, spent = failing, 0
     again = True
     while again and spent < MOST:
         again = False
-        for smaller in _steps(best.point, axes):
+        for smaller in filter(allowed, _steps(best.point, axes)):
             if spent >= MOST:
                 break
             spent += 1

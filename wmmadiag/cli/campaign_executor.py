@@ -20,7 +20,7 @@ def executor(args: argparse.Namespace, gpu: bool, console: Console) -> Any:
         gpu: whether a worker of a scheduler needs one.
     """
 
-    from wmmadiag.campaign.cluster import answers, cluster
+    from wmmadiag.campaign.cluster import answers, cluster, nobody
     from wmmadiag.campaign.run import here
 
     if args.here:
@@ -33,6 +33,8 @@ def executor(args: argparse.Namespace, gpu: bool, console: Console) -> Any:
 
         with cluster(args.scheduler, args.workers, tell=tell) as client:
             resources = {"GPU": 1.0} if gpu and args.scheduler else None
+            if args.scheduler and (waits := nobody(client, resources)):
+                console.note(waits.replace("ADDRESS", args.scheduler))
             execute: Executor = partial(answers, client, resources=resources)
             yield execute
 

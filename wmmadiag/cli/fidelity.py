@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from wmmadiag.campaign.run import Executor
     from wmmadiag.fidelity.run import Fidelity
+    from wmmadiag.gpu.devices import Device
 
 _JOURNAL = "fidelity.journal"
 _OF_PLANS = ("baseline", "html", "markdown", "sarif", "junit", "against", "trend")
@@ -46,19 +47,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.cli.campaign_executor import executor
     from wmmadiag.fidelity.report import as_json, text
     from wmmadiag.fidelity.run import FidelityPlan, run_fidelity
-    from wmmadiag.gpu import device
 
     for name in _OF_PLANS:
         if getattr(args, name):
             raise ConfigurationError(f"--{name} is for campaigns with a plan", hint="a fidelity run has --json")
     if args.plan:
         raise ConfigurationError("--fidelity takes no plan", hint="--only, --outputs and --rounds say what it compares")
-    try:
-        gpu = device()
-    except ConfigurationError as error:
-        hint = "a fidelity run needs a GPU; docs/exactness.md says what one answered"
-        raise ConfigurationError(error.message, detail=error.detail, hint=hint) from None
-    plan = FidelityPlan(gpu.arch, args.outputs, args.rounds, args.first_seed, tuple(args.only))
+    own = None if args.scheduler else _device(None)
     path = Path(args.journal or _JOURNAL)
     if path.exists() and path.stat().st_size and not args.resume:
         raise ConfigurationError(
@@ -66,6 +61,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         )
     began = time.monotonic()
     with Journal(path) as journal, executor(args, True, console) as execute:
+        gpu = own or _of_a_worker(execute)
+        plan = FidelityPlan(gpu.arch, args.outputs, args.rounds, args.first_seed, tuple(args.only))
         found = run_fidelity(plan, journal, execute, tell=_telling(console, began))
         console.clear()
         if args.bundles:
@@ -78,6 +75,30 @@ def run(args: argparse.Namespace, console: Console) -> int:
         written = json.dumps(as_json(found, where, today, time.monotonic() - began), indent=1)
         write_text(written + "\n", args.json, console)
     return 1 if found.differing else 0 if found.complete else 3
+
+
+def _device(_: None) -> Device:
+    """That of the process which calls it: this one, or a worker."""
+    from wmmadiag.gpu import device
+
+    try:
+        return device()
+    except ConfigurationError as error:
+        hint = (
+            "a fidelity run needs a GPU, here or on a worker of --scheduler; docs/exactness.md says what one answered"
+        )
+        raise ConfigurationError(error.message, detail=error.detail, hint=hint) from None
+
+
+def _of_a_worker(execute: Executor) -> Device:
+    """The GPU of a cluster's worker: this machine need not have one."""
+    (done,) = execute(_device, [None])
+    if done.answer is None:
+        raise ConfigurationError(
+            f"no GPU on the worker that says it has one: {done.error}", hint="start it where one is: --resources GPU=1"
+        )
+    found: Device = done.answer
+    return found
 
 
 def _telling(console: Console, began: float) -> Callable[[Fidelity], None]:

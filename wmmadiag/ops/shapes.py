@@ -119,7 +119,9 @@ def numbers_of(parameters: Values) -> dict[str, Number]:
 
 def _check_divisors(found: _Extents) -> None:
     for part, whole in found.operation.divisors.items():
-        if part in found.values and whole in found.values and found.values[whole] % found.values[part]:
+        if part not in found.values or whole not in found.values:
+            continue
+        if not found.values[part] or found.values[whole] % found.values[part]:
             raise ShapeMismatch(
                 found.seen[part][0],
                 f"{found.axis(*found.seen[part])} does not fit {found.axis(*found.seen[whole])}: "

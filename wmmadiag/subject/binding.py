@@ -118,7 +118,17 @@ def bind(
     placed = _place_all(card, scope)
     parameters = evaluate_parameters(card.computes, scope)
     check_shapes(card, {role: p.shape for views, _ in placed for role, p in views.items()}, parameters)
-    arguments = _fill(card, scope, placed, distribution, seed, empty)
+    try:
+        arguments = _fill(card, scope, placed, distribution, seed, empty)
+    except (ArithmeticError, ValueError) as error:
+        nothing = [a.name for a, (views, _) in zip(card.arguments, placed, strict=True) if _has_none(views)]
+        if not nothing:
+            raise
+        raise ConfigurationError(
+            f"no inputs of {card.computes.operation} can be made where '{nothing[0]}' has no element: {error}",
+            place=case.place,
+            hint="give the case's symbols other values",
+        ) from error
     launch = _launch(variant.launch or card.launch, scope, arguments)
     drawn = [a for a in card.arguments if a.direction in ("in", "inout") and a.value is None]
     return BoundCase(
@@ -187,6 +197,10 @@ def _place_all(card: Card, scope: SymbolScope) -> list[tuple[dict[str, Placement
             )
         placed.append((views, count))
     return placed
+
+
+def _has_none(views: Mapping[str, Placement]) -> bool:
+    return any(0 in placement.shape for placement in views.values())
 
 
 def _padded_end(placement: Placement) -> int:

@@ -15,7 +15,7 @@ def place_view(card: Card, argument: Argument, view: View, scope: SymbolScope) -
     """Where a logical tensor lies in its argument's storage.
 
     Raises:
-        ConfigurationError: a wrong rank, an unknown axis, an extent below 1, overlapping outputs, or too large.
+        ConfigurationError: a wrong rank, an unknown axis, a negative extent, overlapping outputs, or too large.
     """
     operation = OPERATIONS[card.computes.operation]
     role = operation.roles.get(view.role)
@@ -23,7 +23,7 @@ def place_view(card: Card, argument: Argument, view: View, scope: SymbolScope) -
     axes, shape_expressions = _axes_and_shape(argument, view, role, operation.optional if optional else "")
     what = f"the shape of '{argument.name}'"
     shape = tuple(
-        scope.integer(extent, place=view.place, what=f"{what}[{axis}]", minimum=1)
+        scope.integer(extent, place=view.place, what=f"{what}[{axis}]", minimum=0)
         for axis, extent in enumerate(shape_expressions)
     )
     strides = _strides(argument, view, axes, shape, scope, role)

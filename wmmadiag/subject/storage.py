@@ -25,11 +25,15 @@ class Placement:
 
     @property
     def end(self) -> int:
-        """One past the last element's position."""
+        """One past the last element's position; that of the first where there is none."""
+        if 0 in self.shape:
+            return self.offset
         return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + 1
 
     def overlaps_itself(self) -> bool:
         """Whether two indices may share an element (conservative: nested strides are recognised)."""
+        if 0 in self.shape:
+            return False
         reach = 0
         for stride, extent in sorted((s, n) for n, s in zip(self.shape, self.strides, strict=True) if n > 1):
             if stride <= reach:

@@ -24,6 +24,8 @@ _ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound
 def _starts(shape: tuple[int, ...], _: ElementType, rows: int, __: np.random.Generator) -> Doubles:
     """Where sequences begin, then the number of rows: lengths that differ; the same ones for queries and keys."""
     count = shape[-1] - 1
+    if count < 1:
+        return np.zeros(shape)
     weights = 1.0 + np.random.default_rng([rows, count]).permutation(count)
     cuts = np.floor(rows * np.cumsum(weights) / weights.sum()).astype(np.int64)
     return np.concatenate([[0], cuts[:-1] | 1, [rows]]).astype(np.float64)  # odd: no tile's size divides them
