@@ -168,19 +168,20 @@ def test_what_has_changed_since_an_earlier_campaign(folder, monkeypatch):
     wrong = skewed.read_text()
     journal = folder / "plan.journal"
 
-    assert "0 fail that did not, 0 no longer fail" in changes(ran(folder), journal, earlier)[0]
+    assert "0 fail that did not, 0 no longer fail" in changes(ran(folder), journal, earlier).head
     skewed.write_text(wrong.replace("sum, 16,", "sum, N,"))
     mended = changes(ran(folder, resume=True), journal, earlier)
-    failing = sum(one.startswith("  gone") for one in mended)
-    assert failing > 2 and f"0 fail that did not, {failing} no longer fail" in mended[0]
+    failing = len(mended.gone)
+    assert failing > 2 and f"0 fail that did not, {failing} no longer fail" in mended.head
+    assert sum(one.startswith("  gone") for one in mended.lines()) == failing
     skewed.write_text(wrong)
-    assert "0 fail that did not, 0 no longer fail" in changes(ran(folder, resume=True), journal, earlier)[0]
+    assert "0 fail that did not, 0 no longer fail" in changes(ran(folder, resume=True), journal, earlier).head
 
     (folder / "plan.toml").write_text(PLAN.replace("[16, 32]", "[32, 48]"))
-    assert "0 no longer fail, 8 fail that were not tried then" in changes(ran(folder), journal, earlier)[0]
+    assert "0 no longer fail, 8 fail that were not tried then" in changes(ran(folder), journal, earlier).head
     (folder / "plan.toml").write_text(PLAN.replace(', "wrong.toml"', ""))
     left_out = changes(ran(folder), journal, earlier)
-    assert f"0 no longer fail, {failing} that failed are not tried now" in left_out[0] and len(left_out) == 1
+    assert f"0 no longer fail, {failing} that failed are not tried now" in left_out.head and len(left_out.lines()) == 1
 
 
 def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(folder):

@@ -5,21 +5,51 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from wmmadiag.campaign.journal import read_journal
-from wmmadiag.campaign.run import Campaign
 from wmmadiag.campaign.work import Result, from_record
+
+if TYPE_CHECKING:
+    from wmmadiag.campaign.run import Campaign
 
 _MOST = 20
 _RIGHT = "passed"
 
 
-def changes(campaign: Campaign, journal: Path, earlier: Path) -> list[str]:
-    """What changed since an earlier campaign, one line each; cases are the same where their points are.
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changed since an earlier campaign; cases are the same where their points are."""
+
+    earlier: str  # its journal, and how many results that has
+    judged: int
+    # new, gone: names of cases that fail and did not, and that no longer do
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    untried: int = 0  # cases that fail and were not tried then
+    left_out: int = 0  # cases that failed then and are not tried now
+
+    @property
+    def head(self) -> str:
+        """In one line."""
+        said = f"since {self.earlier} ({self.judged:,} cases): {len(self.new):,} fail that did not"
+        said += f", {len(self.gone):,} no longer fail"
+        said += f", {self.untried:,} fail that were not tried then" if self.untried else ""
+        return said + (f", {self.left_out:,} that failed are not tried now" if self.left_out else "")
+
+    def lines(self) -> list[str]:
+        """For the terminal: the head, and the first of each kind."""
+        told = [f"  new: {name}" for name in self.new[:_MOST]] + [f"  gone: {name}" for name in self.gone[:_MOST]]
+        left = len(self.new) + len(self.gone) - len(told)
+        return [self.head, *told, *([f"  … and {left:,} more"] if left else [])]
+
+
+def changes(campaign: Campaign, journal: Path, earlier: Path) -> Changes:
+    """What changed since an earlier campaign.
 
     Args:
         journal: of the campaign.
@@ -31,16 +61,11 @@ def changes(campaign: Campaign, journal: Path, earlier: Path) -> list[str]:
     judged, failed = _statuses(earlier, _any, ())
     _, now = _statuses(journal, campaign.holds, failed)
     _, before = _statuses(earlier, _any, now)
-    new = sorted(name for name, status in now.items() if status != _RIGHT and before.get(name) == _RIGHT)
-    gone = sorted(name for name in failed if now.get(name) == _RIGHT)
+    new = tuple(sorted(name for name, status in now.items() if status != _RIGHT and before.get(name) == _RIGHT))
+    gone = tuple(sorted(name for name in failed if now.get(name) == _RIGHT))
     untried = sum(status != _RIGHT and name not in before for name, status in now.items())
     left_out = sum(name not in now for name in failed)
-    head = f"since {earlier} ({judged:,} cases): {len(new):,} fail that did not, {len(gone):,} no longer fail"
-    head += f", {untried:,} fail that were not tried then" if untried else ""
-    head += f", {left_out:,} that failed are not tried now" if left_out else ""
-    told = [f"  new: {name}" for name in new[:_MOST]] + [f"  gone: {name}" for name in gone[:_MOST]]
-    left = len(new) + len(gone) - len(told)
-    return [head, *told, *([f"  … and {left:,} more"] if left else [])]
+    return Changes(str(earlier), judged, new, gone, untried, left_out)
 
 
 def _any(_: Result) -> bool:
@@ -89,5 +114,6 @@ def as_json(campaign: Campaign) -> str:
             {**msgspec.to_builtins(one), "cases": tally.groups[group].count} for group, one in campaign.findings.items()
         ],
         "failing": [msgspec.to_builtins(one) for one in tally.listed],
+        **({"since": msgspec.to_builtins(campaign.since)} if campaign.since is not None else {}),
     }  # fmt: skip
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"

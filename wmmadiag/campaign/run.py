@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wmmadiag.campaign import explain, work
+from wmmadiag.campaign.changes import Changes
 from wmmadiag.campaign.explain import CampaignFinding, ToExplain, explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
@@ -59,6 +60,7 @@ class Campaign:
     findings: dict[Group, CampaignFinding] = field(default_factory=dict)  # one for each group of failures
     repeated: int = 0  # records that an earlier run wrote twice, or of kernels that have changed since: not counted
     damaged: tuple[int, ...] = ()  # lines of the journal that were no records
+    since: Changes | None = None  # what changed since an earlier campaign, where somebody has asked
 
     def holds(self, result: Result) -> bool:
         """Whether a journal's result is of a case of this plan, and of its kernel as it is now."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations, repeat
 
 from wmmadiag.campaign.points import Point
@@ -12,9 +14,12 @@ from wmmadiag.campaign.work import Result
 from wmmadiag.subject.card import Expression
 
 MOST_VALUES = 64
-"""Values of an axis that a map shows; one with more, of seeds for example, is no axis of a map."""
+"""Values of an axis that a map shows; numbers that are more stand in ranges, each up to twice its first; of names that
+are more there is no map."""
 MOST_FAILURES = 2000
 """Failing cases that a report lists; all are in the journal."""
+
+_TO = "–"
 
 Group = tuple[str, tuple[str, ...]]
 """Failures that are one until a diagnosis says otherwise: a subject, and what it fails with."""
@@ -43,11 +48,13 @@ class Tally:
     # cells: cases by two axes' values; failing: of these, failures that nobody accepts
     cells: Counter[Cell] = field(default_factory=Counter)
     failing: Counter[Cell] = field(default_factory=Counter)
-    listed: list[Result] = field(default_factory=list)  # failing cases
+    listed: list[Result] = field(default_factory=list)  # failing cases that nobody accepts, the first so many
+    unaccepted: int = 0  # of all cases, those
     # instructions, seconds: of all runs
     instructions: int = 0
     seconds: float = 0.0
     _values: dict[str, set[str]] = field(default_factory=dict)
+    _ranges: set[str] = field(default_factory=set)  # axes whose values stand in ranges
 
     def add(self, results: Iterable[Result], known: Known = lambda _: False) -> None:
         """Count cases: a hundred at once cost a quarter of what they cost one by one."""
@@ -77,8 +84,10 @@ class Tally:
         known.accepted += accepted
         if cost(result) < cost(known.smallest):
             known.smallest = result
-        if len(self.listed) < MOST_FAILURES and not accepted:
-            self.listed.append(result)
+        if not accepted:
+            self.unaccepted += 1
+            if len(self.listed) < MOST_FAILURES:
+                self.listed.append(result)
 
     def _map(self, points: Iterable[Point], cells: Counter[Cell]) -> None:
         alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}  # values by axes: those of one subject
@@ -86,23 +95,42 @@ class Tally:
             axes, values = zip(*axes_of(point), strict=True)
             alike.setdefault(axes, []).append(values)
         for axes, rows in alike.items():
-            columns = zip(axes, zip(*rows, strict=True), strict=True)
-            shown = [(axis, column) for axis, column in columns if self._shown(axis, column)]
+            columns = list(zip(axes, zip(*rows, strict=True), strict=True))
+            kept = [(axis, column) for axis, column in columns if self._shown(axis, column)]
+            shown = [(a, tuple(map(in_range, column)) if a in self._ranges else column) for a, column in kept]
             for (first, values), (second, others) in combinations(shown, 2):
                 cells.update(zip(repeat(first), values, repeat(second), others, strict=False))
 
     def _shown(self, axis: str, column: Iterable[str]) -> bool:
         values = self._values.setdefault(axis, set())
-        if len(values) <= MOST_VALUES:
+        if axis in self._ranges:
+            values.update(map(in_range, column))
+        elif len(values) <= MOST_VALUES:
             values.update(column)
-        return len(values) <= MOST_VALUES
+            if len(values) > MOST_VALUES and all(map(_is_number, values)):
+                self._in_ranges(axis)
+        return axis in self._ranges or len(values) <= MOST_VALUES
+
+    def _in_ranges(self, axis: str) -> None:
+        """From here on the axis has ranges, and what was counted by its values is."""
+        self._ranges.add(axis)
+        self._values[axis] = set(map(in_range, self._values[axis]))
+        for cells in (self.cells, self.failing):
+            for (a, x, b, y), count in [item for item in cells.items() if axis in (item[0][0], item[0][2])]:
+                del cells[a, x, b, y]
+                cells[a, in_range(x) if a == axis else x, b, in_range(y) if b == axis else y] += count
+
+    def places(self, point: Point) -> Iterator[tuple[str, str]]:
+        """A point's value, or its range, on each axis."""
+        for axis, value in axes_of(point):
+            yield axis, in_range(value) if axis in self._ranges else value
 
     def axes(self) -> dict[str, list[str]]:
         """Axes of more than one value that a map can show, with their values in order."""
         return {
             axis: sorted(values, key=_in_order)
             for axis, values in self._values.items()
-            if 1 < len(values) <= MOST_VALUES
+            if len(values) > 1 and (axis in self._ranges or len(values) <= MOST_VALUES)
         }
 
     @property
@@ -139,8 +167,21 @@ def axes_of(point: Point) -> Iterator[tuple[str, str]]:
     yield "seed", str(point.seed)
 
 
-def _in_order(value: str) -> tuple[int, float, str]:
+@lru_cache(maxsize=4096)
+def in_range(value: str) -> str:
+    """The range of a number: "64–127"."""
+    size = int(float(value.partition(_TO)[0]))
+    first = 1 << size.bit_length() - 1 if size > 0 else size
+    return f"{first}{_TO}{2 * first - 1}" if first > 1 else str(first)
+
+
+def _is_number(value: str) -> bool:
     try:
-        return 0, float(value), value
+        return math.isfinite(float(value))
     except ValueError:
-        return 1, 0.0, value
+        return False
+
+
+def _in_order(value: str) -> tuple[int, float, str]:
+    first = value.partition(_TO)[0]
+    return (0, float(first), value) if _is_number(first) else (1, 0.0, value)

@@ -96,10 +96,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.note(f"what was judged is in {path}: go on with --resume")
         raise
     console.clear()
+    if args.against:
+        campaign.since = changes(campaign, path, Path(args.against))
     if STDOUT not in {getattr(args, name) for name in _REPORTS}:
         console.verdict(terminal.render(campaign, verbose=args.verbose), campaign.tally.exit_code)
-        if args.against:
-            console.print("\n".join(changes(campaign, path, Path(args.against))))
     for name in _REPORTS:
         if getattr(args, name):
             write_text(_rendered(name, campaign), getattr(args, name), console)

@@ -9,17 +9,33 @@
 
   function list() {
     const words = at("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const fits = failing.filter(([name, , failures, message, values]) => {
+    const result = at("result").value;
+    const fits = failing.filter(([name, status, failures, message, values]) => {
       const text = `${name} ${failures} ${message}`.toLowerCase();
-      return words.every((word) => text.includes(word)) && Object.entries(wanted).every(([a, v]) => values[a] === v);
+      return (!result || status === result) && words.every((word) => text.includes(word))
+        && Object.entries(wanted).every(([a, v]) => values[a] === v);
     });
-    at("list").replaceChildren(...fits.slice(0, MOST).map(([name, status, failures, message]) => {
+    at("list").replaceChildren(...fits.slice(0, MOST).map(([name, status, failures, message, , command]) => {
       const row = made("tr", "", { className: status });
-      row.append(made("th", name, { scope: "row" }), made("td", status), made("td", `${failures}: ${message}`));
+      const seen = made("td", `${failures}: ${message}`);
+      const repeat = document.createElement("details");
+      repeat.append(made("summary", "repeat"), made("code", command));
+      seen.append(repeat);
+      row.append(made("th", name, { scope: "row" }), made("td", status), seen);
       return row;
     }));
+    at("shown").textContent = `${Math.min(fits.length, MOST)} of ${fits.length}`;
     const where = Object.entries(wanted).map(([a, v]) => `${a} ${v}`).join(", ");
-    at("shown").textContent = `${Math.min(fits.length, MOST)} of ${fits.length}${where ? `; ${where}` : ""}`;
+    at("every").textContent = `× ${where}`;
+    at("every").setAttribute("aria-label", `show the cases of every cell, not only of ${where}`);
+    at("every").hidden = !where;
+  }
+
+  function only(cell) {
+    wanted = cell;
+    at("search").value = at("result").value = "";
+    list();
+    at("failing").scrollIntoView();
   }
 
   function heat() {
@@ -43,7 +59,7 @@
           const button = made("button", bad ? `${bad}/${count}` : "✓", { type: "button" });
           button.setAttribute("aria-label", `${rows} ${value}, ${columns} ${other}: ${bad}/${count} cases fail`);
           button.className = bad ? `bad b${Math.ceil((4 * bad) / count)}` : "good";
-          button.onclick = () => { wanted = { [rows]: value, [columns]: other }; list(); at("failing").scrollIntoView(); };
+          button.onclick = () => only({ [rows]: value, [columns]: other });
           cell.append(button);
         }
         line.append(cell);
@@ -59,17 +75,23 @@
 
   if (names.length > 1) {
     at("maps").hidden = false;
-    for (const id of ["rows", "columns"]) {
-      at(id).append(...names.map((name) => made("option", name)));
-      at(id).onchange = heat;
-    }
-    at("rows").selectedIndex = shown[0];
-    at("columns").selectedIndex = shown[1];
+    for (const id of ["rows", "columns"]) at(id).append(...names.map((name) => made("option", name)));
+    let drawn = shown;
+    [at("rows").selectedIndex, at("columns").selectedIndex] = drawn;
+    const chosen = () => {
+      const [r, c] = [at("rows").selectedIndex, at("columns").selectedIndex];
+      drawn = r === c ? [drawn[1], drawn[0]] : [r, c]; // one axis for both: they change places
+      [at("rows").selectedIndex, at("columns").selectedIndex] = drawn;
+      heat();
+    };
+    at("rows").onchange = at("columns").onchange = chosen;
     heat();
   }
   if (failing.length) {
     at("cases").hidden = false;
-    at("search").oninput = () => { wanted = {}; list(); };
+    at("result").append(...[...new Set(failing.map(([, status]) => status))].map((status) => made("option", status)));
+    at("search").oninput = at("result").onchange = list;
+    at("every").onclick = () => only({});
     list();
   }
 })();

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.report.campaign.terminal import counts
+from wmmadiag.report.campaign.terminal import counts, numbered
 from wmmadiag.report.html import RawMarkup, page
 
 if TYPE_CHECKING:
@@ -32,13 +32,16 @@ def render(campaign: Campaign) -> str:
     ]
     return page(
         _HERE / "campaign.html", _HERE / "campaign.js", _HERE / "campaign.css",
-        name=campaign.plan.name, counts=counts(campaign), tally=tally, findings=findings, subjects=subjects,
+        name=campaign.plan.name, counts=counts(campaign), numbered=numbered, tally=tally, findings=findings,
+        subjects=subjects, unlisted=tally.unaccepted - len(tally.listed), since=campaign.since,
         status={0: "passed", 1: "failed", 2: "error", 3: "undecided"}[tally.exit_code], data=RawMarkup(_data(campaign)),
     )  # fmt: skip
 
 
 def _data(campaign: Campaign) -> str:
     """What the page's script draws maps of and searches: axes, cells, failing cases."""
+    from wmmadiag.campaign.explain import command
+
     tally = campaign.tally
     axes = tally.axes()
     places = {axis: {value: at for at, value in enumerate(values)} for axis, values in axes.items()}
@@ -49,7 +52,14 @@ def _data(campaign: Campaign) -> str:
         if a in places and b in places
     ]
     failing = [
-        [one.point.name(), one.status, ", ".join(one.failures), one.message, _values(campaign, one.point)]
+        [
+            one.point.name(),
+            one.status,
+            ", ".join(one.failures),
+            one.message,
+            {axis: value for axis, value in tally.places(one.point) if axis in axes},
+            command(campaign.setting, one.point),
+        ]
         for one in tally.listed
     ]
     data: dict[str, Any] = {"axes": axes, "cells": cells, "failing": failing, "shown": _telling(cells)}
@@ -66,10 +76,3 @@ def _telling(cells: Sequence[Sequence[int]]) -> list[int]:
         between[a, b] = between.get((a, b), 0.0) + count * (bad / count - mean) ** 2
     best = max(between.items(), key=lambda one: (one[1], one[0]), default=((0, 1), 0.0))
     return list(best[0])
-
-
-def _values(campaign: Campaign, point: Any) -> dict[str, str]:
-    from wmmadiag.campaign.tally import axes_of
-
-    shown = campaign.tally.axes()
-    return {axis: value for axis, value in axes_of(point) if axis in shown}

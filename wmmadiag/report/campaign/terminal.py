@@ -17,7 +17,12 @@ def counts(campaign: Campaign) -> str:
     """ "1,204 cases: 1,190 right, 14 WRONG"."""
     found = campaign.tally.statuses
     parts = [f"{found[status]:,} {word}" for status, word in _WORDS.items() if found[status]]
-    return f"{campaign.tally.cases:,} case{'' if campaign.tally.cases == 1 else 's'}: {', '.join(parts) or 'none'}"
+    return f"{numbered(campaign.tally.cases, 'case')}: {', '.join(parts) or 'none'}"
+
+
+def numbered(number: int, what: str) -> str:
+    """ "1,204 cases", "1 case"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def render(campaign: Campaign, *, verbose: bool = False) -> str:
@@ -33,7 +38,7 @@ def render(campaign: Campaign, *, verbose: bool = False) -> str:
         lines += [f"{number}. {line}" if at == 0 else f"   {line}" for at, line in enumerate(_finding(first, campaign))]
         failing = sum(campaign.tally.groups[one.subject, one.failures].count for one in others)
         if others:
-            lines.append(f"   the same in {failing:,} cases of {len(others)} other groups")
+            lines.append(f"   the same in {numbered(failing, 'case')} of {numbered(len(others), 'other group')}")
         lines.append("")
     if campaign.damaged:
         lines.append(f"{len(campaign.damaged)} damaged lines of the journal were not counted; their cases ran again")
@@ -45,7 +50,8 @@ def render(campaign: Campaign, *, verbose: bool = False) -> str:
                 f"{_WORDS[one.status]}: {one.point.name()}: {one.message}", 80, subsequent_indent="  "
             )
         lines += [f"{name}: {found['passed']:,} of {sum(found.values()):,} right" for name, found in _by_name(campaign)]
-    return "\n".join([*lines, counts(campaign)]) + "\n"
+    since = campaign.since.lines() if campaign.since is not None else []
+    return "\n".join([*lines, *since, counts(campaign)]) + "\n"
 
 
 def _by_name(campaign: Campaign) -> list[tuple[str, Counter[str]]]:
@@ -55,7 +61,7 @@ def _by_name(campaign: Campaign) -> list[tuple[str, Counter[str]]]:
 def _finding(one: CampaignFinding, campaign: Campaign) -> list[str]:
     failures = campaign.tally.groups.get((one.subject, one.failures))
     count = failures.count if failures is not None else 1
-    lines = [f"{one.subject}: {', '.join(one.failures)} in {count:,} case{'' if count == 1 else 's'}"]
+    lines = [f"{one.subject}: {', '.join(one.failures)} in {numbered(count, 'case')}"]
     lines += textwrap.wrap(f"smallest: {one.example.point.name()}: {one.example.message}", 77)
     if one.sentence:
         lines += textwrap.wrap(f"{one.verdict or 'seen'}: {one.sentence} [{one.cause}]", 77)
