@@ -1,5 +1,6 @@
 """Dask workers as Slurm jobs: `python slurm.py JOBS`. Needs `pip install dask-jobqueue`; ends them with Ctrl-C."""
 
+import contextlib
 import signal
 import sys
 
@@ -13,6 +14,9 @@ cluster = SLURMCluster(
     job_extra_directives=["--exclusive"],
     job_script_prologue=["export WMMADIAG_CACHE_DIR=/shared/wmmadiag-cache"],
 )
-cluster.scale(jobs=int(sys.argv[1]) if len(sys.argv) > 1 else 4)
+jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 4
+cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is followed by another
 print(f"wmmadiag campaign PLAN.toml --scheduler {cluster.scheduler_address}", flush=True)
-signal.pause()
+with contextlib.suppress(KeyboardInterrupt):
+    signal.pause()
+cluster.close()
