@@ -87,6 +87,10 @@ def test_nothing_is_tried_where_nothing_is_launched(plan):
     subjects = replace(plan.subjects[0], sizes={"M": (0, 16), "N": (16,), "K": (0, 16)})
     _, found = of(replace(plan, subjects=(subjects,), inputs=("normal",), seeds=(0,), how="full"))
     assert [(one.sizes["M"], one.sizes["K"]) for one in found] == [(16, 0), (16, 16)]
+    subjects = replace(subjects, sizes={"M": (0, 16, 32, 48), "N": (0, 16, 32), "K": (0, 16)})
+    _, found = of(replace(plan, subjects=(subjects,)))
+    assert {0} <= {one.sizes["K"] for one in found} and 0 not in {one.sizes["M"] for one in found}
+    assert len({str(one) for one in found}) == len(found) < 2 * 3 * 2 * 2 * 2
 
 
 def test_how_many_there_are_is_about_right(plan):
