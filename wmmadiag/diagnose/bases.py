@@ -100,7 +100,10 @@ def confirmed_from(
         found.bench, affordable(found, cases), found.baseline, right, base.changes, base.trials.texts,
         found.ledger.effort.confirmed, launched,
     )  # fmt: skip
-    if any(one.right for one in answers) or (answers and not found.answers):
+    better = any(one.firm for one in answers) or (
+        any(one.right for one in answers) and not any(one.right for one in found.answers)
+    )
+    if better or (answers and not found.answers):
         found.answers, found.steps = tuple(answers), base.kept
     return answers
 

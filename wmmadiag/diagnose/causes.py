@@ -52,7 +52,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     """One cause for each change that is made together; the last one's rivals are said beside it."""
     best = right[0]
     others = [one for one in right[1:] if one.line != best.line]
-    rivals = [one for one in others if one.further == best.further and one.intrusive == best.intrusive]
+    rivals = [one for one in others if _level(one) == _level(best)]
     share = 1.0 / (1.0 + sum(_times(one - best.score) for one in (*(one.score for one in rivals), found.ledger.left)))
     difference = _difference(found, first, best)
     end = other_end(found, best, difference)
@@ -106,6 +106,11 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             readings=tuple(_readings(best)) if last and pair is None else (),
             share=round(share, 3),
         )
+
+
+def _level(one: Confirmed) -> tuple[bool, int, bool]:
+    """What tells changes apart that mend every case, beside their likelihood."""
+    return one.frail, one.further, one.intrusive
 
 
 def _too_early(first: CaseRun, best: Confirmed, line: tuple[str, int]) -> Place | None:

@@ -14,7 +14,7 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.hard import runs_on_hard_inputs
+from wmmadiag.diagnose.hard import overflows, runs_on_hard_inputs
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
 from wmmadiag.diagnose.meeting import function_at, homes
 from wmmadiag.diagnose.names import puts_in_order
@@ -56,11 +56,17 @@ class Confirmed:
     altered: float = 0.0
     intrusive: bool = False  # another one mends as much, and alters far less
     shape: LaunchShape | None = None  # of a changed launch; None for the card's
+    frail: bool = False  # with it the kernel overflows on large inputs, and does not as it stands
 
     @property
     def right(self) -> bool:
         """Every run passes."""
         return bool(self.runs) and all(run.passed for run in self.runs)
+
+    @property
+    def firm(self) -> bool:
+        """It is right, and no worse on inputs that nobody asked for: the search may end."""
+        return self.right and not self.frail
 
     @property
     def line(self) -> tuple[str, int]:
@@ -111,7 +117,8 @@ def confirmed(
             others = [other for other in group if other is not one]
             if place == _ANYWHERE:  # a loop's beginning and its end are as good: the other end comes first
                 others.sort(key=lambda other: _apart(one, other, sources))
-            found.append(Confirmed(one, (*kept, change), changed, runs, score, tuple(others)))
+            held = Confirmed(one, (*kept, change), changed, runs, score, tuple(others))
+            found.append(replace(held, frail=held.right and overflows(bench, cases[0], changed)))
             if found[-1].right:
                 break
     for number, (one, shape) in enumerate(launches[:_ALIKE]):
@@ -122,7 +129,7 @@ def confirmed(
         if found[-1].right:
             break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
-    return sorted(found, key=lambda one: (not one.right, -one.further, one.intrusive, -one.score))
+    return sorted(found, key=lambda one: (not one.right, one.frail, -one.further, one.intrusive, -one.score))
 
 
 def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirmed]) -> list[Confirmed]:

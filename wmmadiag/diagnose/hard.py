@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from wmmadiag.errors import ConfigurationError
@@ -9,6 +10,8 @@ from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.compiling import Texts
+
+_LARGE = "large"
 
 
 def hard_names(bench: Workbench, case: Case) -> tuple[str, ...]:
@@ -21,6 +24,21 @@ def hard_names(bench: Workbench, case: Case) -> tuple[str, ...]:
         return ()
     free = _free(bench.card)
     return tuple(name for name, one in hard.items() if any(roles <= free for roles in one.of))
+
+
+def overflows(bench: Workbench, case: Case, texts: Texts) -> bool:
+    """Whether a changed kernel makes no numbers of large inputs, of which the kernel as it stands makes some.
+
+    Such a change may only hide what is wrong: without its running maximum, a softmax needs none of its rescaling. Where
+    somebody said which inputs the kernel is for, others tell nothing.
+    """
+    if bench.inputs or case.inputs or bench.card.inputs:
+        return False
+    return not _finite(bench.run(case, texts, inputs=_LARGE)) and _finite(bench.run(case, inputs=_LARGE))
+
+
+def _finite(run: CaseRun) -> bool:
+    return math.isfinite(run.max_difference)
 
 
 def _free(card: Card) -> frozenset[str]:

@@ -103,7 +103,7 @@ class _Hunt:
         self.launched = ()
         self.tried += tried
         self.answers += answers
-        return any(one.right for one in answers)
+        return any(one.firm for one in answers)
 
     def confirm(self, tried: Sequence[Tried]) -> bool:
         """Hold what is right of further changes to every case; whether one mends every case."""
@@ -111,13 +111,17 @@ class _Hunt:
         answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, ())
         self.tried += tried
         self.answers += answers
-        return any(one.right for one in answers)
+        return any(one.firm for one in answers)
 
 
 def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     hunt = _begun(found, base, cases, tell)
-    return any(step(hunt) for step in ((_likeliest, _filled, _deeper) if base.kept else _STEPS))
+    for step in (_likeliest, _filled, _deeper) if base.kept else _STEPS:
+        # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
+        if step(hunt) or (step is _filled and any(one.right for one in hunt.answers)):
+            return True
+    return any(one.right for one in hunt.answers)
 
 
 def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> _Hunt:
@@ -145,7 +149,7 @@ def _likeliest(hunt: _Hunt) -> bool:
 
 def _followed(hunt: _Hunt) -> bool:
     """The likeliest changes beside one that mends a good part: of two mistakes, one may be found."""
-    if hunt.found.ledger.effort.bugs == 1:
+    if hunt.found.ledger.effort.bugs == 1 or any(one.right for one in hunt.answers):
         return False
     steps = (Step(one, hunt.sources) for one in helpful_at_once(hunt.tried))
     bases = (held for step in steps for held in keeping(hunt.found, hunt.base, step, hunt.base.trials.case, _DEEPER))
@@ -224,7 +228,7 @@ def _two(hunt: _Hunt) -> bool:
 def _fewer_threads(hunt: _Hunt) -> bool:
     """Fewer threads hide what they do to each other: that is an answer where the source has none."""
     answers = confirmed_from(hunt.found, hunt.base, [], hunt.cases, hunt.tell, hunt.smaller)
-    return any(one.right for one in answers)
+    return any(one.firm for one in answers)
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
@@ -268,7 +272,7 @@ def _tried(
         tried += more
         answers += _confirmed(found, base, more, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
-        if any(one.right for one in answers) or ledger.spent or not more:
+        if any(one.firm for one in answers) or ledger.spent or not more:
             return tried, answers
         if ledger.changes > ledger.effort.changes * _AGAIN:
             return tried, answers

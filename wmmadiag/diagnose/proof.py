@@ -81,6 +81,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield f"it also alters what is read and written in the case {case}, which was right without it"
     if where := unfit(found.bench, cases, best):
         yield f"it is wrong in {where}, which no case asks for"
+    if best.frail:
+        yield "with it the kernel overflows on large inputs, and as it stands it does not: it may hide what is wrong"
     if (idle := _unread(cases, best)) is not None:
         yield idle.sentence()
     if best.shape is None:

@@ -20,6 +20,7 @@ from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.familiarity import Familiarity
+from wmmadiag.diagnose.readers import Readers
 from wmmadiag.diagnose.sharing import Sharing
 from wmmadiag.diagnose.suspicion import Suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -78,7 +79,7 @@ def described(
     Args:
         chosen: the numbers of those that are yielded; None: all.
     """
-    familiarity, sharing = Familiarity(sources), Sharing(sources)
+    familiarity, sharing, readers = Familiarity(sources), Sharing(sources), Readers(sources)
     before: Counter[tuple[str, str, int]] = Counter()
     for number, change in enumerate(changes):
         place = change.operator, change.edits[0].file, change.edits[0].start
@@ -91,6 +92,7 @@ def described(
             *_nth(change.operator, before[place]),
             *_familiar(familiarity, change),
             *_feeding(change, sharing),
+            *readers.words(change),
         ]
         before[place] += 1
         yield change, line, tuple(told)

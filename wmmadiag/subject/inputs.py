@@ -28,6 +28,8 @@ def default_distribution(element: ElementType) -> str:
     return "normal" if element.is_float else "uniform"
 
 
+_LARGE = 16.0
+"""A product of two such is so large that its exponential overflows where no maximum is taken away first."""
 _KEPT = 1 << 19  # elements of a tensor that is kept for the next draw
 
 
@@ -124,6 +126,10 @@ def _small_integers(shape: tuple[int, ...], element: ElementType, rng: np.random
     return rng.integers(0 if element.kind == "uint" else -4, 4, shape, endpoint=True).astype(np.float64)
 
 
+def _large(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+    return _LARGE * _normal(shape, element, rng) if element.is_float else _uniform(shape, element, rng)
+
+
 def _wide_exponents(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
     if not element.is_float:
         return _uniform(shape, element, rng)
@@ -154,6 +160,7 @@ _INDEPENDENT: Mapping[str, Callable[[tuple[int, ...], ElementType, np.random.Gen
     "positive": _positive,
     "small_integers": _small_integers,
     "wide_exponents": _wide_exponents,
+    "large": _large,
     "indexed": _indexed,
 }
 

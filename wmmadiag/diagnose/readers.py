@@ -1,0 +1,96 @@
+"""Variables that a change leaves without a reader, or gives their first one.
+
+Nobody makes a value that nothing reads: a change after which nothing reads it was seldom meant, and where nothing reads
+it as the source stands, what reads it is what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from wmmadiag.csource.scopes import Scopes
+from wmmadiag.csource.tree import Source
+from wmmadiag.csource.units import Key, Unit, read_units
+from wmmadiag.diagnose.changes import Change, TextEdit
+
+_KINDS = ("local", "parameter")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Readers:
+    """Which statements of some sources read which variable."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self._texts = {file: source.data.decode("latin-1") for file, source in sources.items()}
+        self._readers: dict[Key, set[Unit]] = {}
+        self._units: dict[str, list[Unit]] = {}
+        written: set[Key] = set()
+        for unit in read_units(sources).units:
+            self._units.setdefault(unit.file, []).append(unit)
+            written |= unit.stores
+            for key in unit.uses | unit.places | unit.calls:
+                if not self._own(unit, key):
+                    self._readers.setdefault(key, set()).add(unit)
+        self._named: dict[str, set[Key]] = {}
+        self._unread: set[str] = set()
+        for file, source in sources.items():
+            for one in (extent.variable for extent in Scopes(source).extents):
+                if one.name and one.kind in _KINDS:
+                    key = file, one.declarator.start_byte
+                    self._named.setdefault(one.name, set()).add(key)
+                    memory = one.pointers or one.reference or one.dimensions
+                    if key not in self._readers and not (memory and key in written):
+                        self._unread.add(one.name)
+        self._known: dict[TextEdit, tuple[Counter[str], Counter[str]]] = {}
+
+    def _own(self, unit: Unit, key: Key) -> bool:
+        """Whether a statement reads a variable for the variable alone, as `x = max(x, y)` does."""
+        if key not in unit.stores | unit.defines or key[0] != unit.file:
+            return False
+        first = _NAME.match(self._texts[unit.file], unit.start)
+        own = _NAME.match(self._texts[unit.file], int(key[1]))
+        return first is not None and own is not None and first[0] == own[0]
+
+    def words(self, change: Change) -> Iterator[str]:
+        """What a change does to variables, in words that weights are given to."""
+        gone, come = Counter[str](), Counter[str]()
+        for edit in change.edits:
+            old, new = self._counted(edit)
+            gone += old
+            come += new
+        if any(name in self._unread for name in (come - gone)):
+            yield "reader:first"
+        if any(self._left(change, name) for name in gone if name not in come and name in self._named):
+            yield "reader:last"
+
+    def _left(self, change: Change, name: str) -> bool:
+        """Whether nothing reads a variable any more that a change names less often."""
+        for key in self._named[name]:
+            readers = self._readers.get(key, set())
+            if readers and all(self._named_no_more(unit, change, name) for unit in readers):
+                return True
+        return False
+
+    def _named_no_more(self, unit: Unit, change: Change, name: str) -> bool:
+        """Whether a statement names a variable no longer once a change is made."""
+        edits = [
+            one for one in change.edits if one.file == unit.file and unit.start <= one.start and one.end <= unit.end
+        ]
+        if not edits:
+            return False
+        whole = Counter(_NAME.findall(self._texts[unit.file][unit.start : self._end(unit)]))[name]
+        return whole <= sum(self._counted(edit)[0][name] for edit in edits)
+
+    def _end(self, unit: Unit) -> int:
+        """Where a statement's own text ends, without what it governs."""
+        inner = [one.start for one in self._units[unit.file] if unit in one.around and one.start > unit.start]
+        return min(inner, default=unit.end)
+
+    def _counted(self, edit: TextEdit) -> tuple[Counter[str], Counter[str]]:
+        """The names that an edit takes away and puts in."""
+        if edit not in self._known:
+            old = self._texts[edit.file][edit.start : edit.end]
+            self._known[edit] = Counter(_NAME.findall(old)), Counter(_NAME.findall(edit.text))
+        return self._known[edit]
