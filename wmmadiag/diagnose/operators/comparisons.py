@@ -93,6 +93,7 @@ class Comparisons:
             if atom.type.whole and atom.varying is not True and not atom.text.startswith(("threadIdx", "blockIdx"))
         ]
         used = [atom for atom in found if self._pool.roles.get(atom.text, frozenset()) & wanted]
+        used.sort(key=lambda atom: atom.constant)  # an extent that the kernel is given comes before a tile's
         given = [atom for atom in found if atom not in used and atom.varying is False and not atom.constant]
         given.sort(key=lambda atom: not self._pool.roles.get(atom.text, frozenset()) & _EXTENTS)
         return [*used[:_MOST_BOUNDS], *given[: max(_MOST_GIVEN, _MOST_BOUNDS - len(used))]]
@@ -119,10 +120,15 @@ def coordinates_in(wholes: Iterable[Expression]) -> Iterator[Coordinate]:
     """What indices and offsets are made of: what is multiplied by a pitch, and what is added beside it."""
     for whole in wholes:
         for one in whole.under():
-            if not (one.type.address and one.kind == "binary") and one.role not in ("index", "offset"):
-                continue
-            if one.varying is not False and _highest(one):
+            if _is_index(one) and one.varying is not False and _highest(one):
                 yield from _counted(one)
+
+
+def _is_index(one: Expression) -> bool:
+    """Whether it says which element is meant: what is handed to a function may do so there."""
+    if one.role == "argument":
+        return one.type.whole and any(term.pitch is not None for term in sums.terms(one))
+    return (one.type.address and one.kind == "binary") or one.role in ("index", "offset")
 
 
 def _counted(one: Expression) -> Iterator[Coordinate]:

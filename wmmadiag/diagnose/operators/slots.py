@@ -16,7 +16,7 @@ from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.candidates import names_for
 from wmmadiag.diagnose.operators.donors.other_expression import Shelf
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
-from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.trials.holes import ALONE, AND, OPERATORS, OR, Filling, Hole
@@ -35,6 +35,8 @@ _BITS = frozenset({"<<", ">>", "&", "|"})
 _NOUGHT = re.compile(r"0*\.?0*[fF]?$")
 _NUMBER = re.compile(r"[\d.]")
 _SHAPE = re.compile(r"\s*[-+]\s*\d+\b|\b\d[\w.]*|\d+\b|(?<=\.)[A-Za-z_]\w*|(?<=->)[A-Za-z_]\w*|\s+")
+_LANE = 5
+"""Bits of a lane's number."""
 _MOST_ALIKE = 8
 """Places that are filled alike at once."""
 _COMPARISONS = ("<", "<=", "==", "!=")
@@ -140,6 +142,9 @@ def alike(some: Sequence[Place]) -> Iterator[Place]:
     for one in some:
         block = id(one.expression.statement.block)
         groups.setdefault((block, _path(one.expression)), []).append(one)
+        if target := _does(one.expression.statement):  # before a loop, and once more in it
+            does = id(one.expression.statement.function), target, _path(one.expression), one.expression.text
+            groups.setdefault(does, []).append(one)
         groups.setdefault((id(one.expression.statement), one.expression.text), []).append(one)
         if one.expression.kind != "literal":
             groups.setdefault((block, one.expression.type.kind, _shape(one.expression)), []).append(one)
@@ -153,6 +158,15 @@ def alike(some: Sequence[Place]) -> Iterator[Place]:
         slots = [slot for slot in group[0].slots[1:] if slot.text in common]
         if slots:
             yield Place(group[0].expression, (group[0].slots[0], *slots), 1, tuple(one.expression for one in group[1:]))
+
+
+def _does(one: Statement) -> str:
+    """What a statement does to what, without what it does it with."""
+    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    if whole is None or whole.kind != "assignment" or not whole.operands:
+        return ""
+    value = whole.operands[-1]
+    return f"{whole.operands[0].text} {whole.operator} {value.kind} {value.operator}"
 
 
 def _path(one: Expression) -> tuple[object, ...]:
@@ -208,6 +222,8 @@ def places(program: Program) -> Iterator[Place]:
             named.setdefault(other.text, text_of(other))
         for idle in _unread(program, one):
             named.setdefault(idle, Text(idle, precedence.POSTFIX))
+        for bits in _of_lanes(one) if kind == "integer" else ():
+            named.setdefault(bits.text, bits)
         named.pop(one.text, None)
         yield Place(one, (text_of(one), *named.values()), min(donors, len(named) + 1))
 
@@ -222,6 +238,37 @@ def _unread(program: Program, one: Expression) -> list[str]:
         and len(other.operands) == 2 and _pure(other.operands[1]) and pool.visible(other.operands[1], one)
     )  # fmt: skip
     return [f"{name}[{index}]" for name in idle for index in read][:_UNREAD]
+
+
+def _of_lanes(one: Expression) -> Iterator[Text]:
+    """The bits of what an expression takes bits of, a few at a time: which lane holds what is made of these."""
+    split = {part.operands[0].text: part for part in one.under() if _splits(part)}
+    for part in split.values():
+        lane = text_of(part.operands[0])
+        shifts = part.operator in (">>", "&")
+        for least in range(_LANE):
+            for count in range(1, _LANE - least + 1):
+                # from the lowest or up to the highest one, one alone, or two in the middle
+                if least == 0 or count == 1 or least + count == _LANE or count == 2:
+                    yield _bits_of(lane, least, count, shifts)
+
+
+def _bits_of(lane: Text, least: int, count: int, shifts: bool) -> Text:
+    """`lane >> least & (1 << count) - 1`, as the program writes it; the highest bits need no mask."""
+    whole = lane
+    if least:
+        whole = binary(lane, ">>", Text(str(least))) if shifts else binary(lane, "/", Text(str(1 << least)))
+    if least + count == _LANE:
+        return whole
+    return binary(whole, "&", Text(str((1 << count) - 1))) if shifts else binary(whole, "%", Text(str(1 << count)))
+
+
+def _splits(one: Expression) -> bool:
+    """Whether it is a part of a number's bits."""
+    if one.kind != "binary" or one.operator not in ("/", "%", ">>", "&") or one.operands[0].kind != "name":
+        return False
+    by = one.operands[1]
+    return by.kind == "literal" and by.text.isdecimal() and int(by.text) < 1 << _LANE
 
 
 def _target(one: Expression) -> Expression | None:

@@ -29,9 +29,9 @@ def declared_elsewhere(program: Program) -> Iterator[Draft]:
 
 
 def _into(one: Statement, last: Statement) -> Iterator[Draft]:
-    names = {variable.name for variable in one.declares}
+    own = {variable.declarator.start_byte for variable in one.declares}
     after = one.block[last.index + 1 :]
-    using = [later for later in after if _names(later) & names]
+    using = [later for later in after if _named(later) & own]
     if len(using) != 1 or using[0].kind != "loop" or not using[0].children:
         return
     held = using[0].children[0]
@@ -57,5 +57,8 @@ def _begins(one: Statement, later: Statement) -> bool:
     return sets and whole.operands[0].text in {each.name for each in one.declares}
 
 
-def _names(one: Statement) -> set[str]:
-    return {part.text for whole in one.whole_expressions() for part in whole.under() if part.kind == "name"}
+def _named(one: Statement) -> set[int]:
+    """Where the variables are declared that a statement names."""
+    names = [part for whole in one.whole_expressions() for part in whole.under() if part.kind == "name"]
+    found = (part.unit.scopes.at(part.start).get(part.text) for part in names)
+    return {variable.declarator.start_byte for variable in found if variable is not None}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.candidates import names_for
-from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of, wrapped
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -57,6 +58,26 @@ def _coordinates(program: Program, one: Expression) -> Iterator[Draft]:
             for other in others:
                 yield several([*_pairs(*places), (pitch, Text(other))], f"exchanged, {other} for {pitch.text}")
     yield from _levels(one)
+    yield from _rest(one, held)
+
+
+def _rest(one: Expression, held: list[sums.Term]) -> Iterator[Draft]:
+    """`b * s + (a + c)` for `(a + c) + b * s`: where several terms are one coordinate."""
+    pitched = [term for term in held if term.pitch is not None and len(term.factors) == 2]
+    beside = [term for term in held if term not in pitched]
+    if len(pitched) != 1 or len(beside) < 2 or len(held) != len(sums.terms(one)) or any(t.negative for t in held):
+        return
+    place, pitch = _place(pitched[0]), pitched[0].pitch
+    assert pitch is not None
+    whole = text_of(beside[0].expression)
+    for term in beside[1:]:
+        whole = binary(whole, "+", text_of(term.expression))
+    inner = sums.uncast(place)
+    if inner is not place:  # as wide as the other one was
+        kind = place.text[: place.text.index(")") + 1] if place.text.startswith("(") else ""
+        whole = Text(f"{kind}{wrapped(whole, precedence.UNARY)}", precedence.UNARY)
+    made = binary(text_of(inner), "+", binary(whole, "*", text_of(pitch)))
+    yield replaced(one, made, f"{made.text} for {one.text}")
 
 
 def _levels(one: Expression) -> Iterator[Draft]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wmmadiag.csource.variables import Variable
+from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
-from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.pools import Pools, pools
 from wmmadiag.diagnose.operators.registry import operator
 
 _OPERATORS = frozenset({"+", "-", "*", "/"})
@@ -25,11 +26,12 @@ def carried(program: Program) -> Iterator[Draft]:
         key = id(one.statement.function)
         if (name := _made(one)) and one.type.kind in ("float", "half"):
             made.setdefault((key, name), []).append(one)
-        elif one.kind == "name" and not one.assigned and not one.fixed:
+        elif one.kind in ("name", "subscript") and not one.assigned and not one.fixed:
             used.setdefault((key, one.text), []).append(one)
     for (function, name), wholes in made.items():
         uses = [one for one in used.get((function, name), ()) if one.start > wholes[0].end][:_MOST_USES]
         for use in uses:
+            yield from _terms(pool, name, use, wholes)
             around = use.parent
             if around is not None and _plain(around) and (use.number == 0 or around.operator in ("+", "*")):
                 term = around.operands[1 - use.number]
@@ -44,6 +46,26 @@ def carried(program: Program) -> Iterator[Draft]:
             for use in uses:
                 if whole.end < use.start and pool.visible(term, use) and name not in term.names:
                     yield _both(whole, text_of(kept), use, binary(Text(name), whole.operator, text_of(term)))
+
+
+def _terms(pool: Pools, name: str, use: Expression, wholes: list[Expression]) -> Iterator[Draft]:
+    """A term of a sum in which a variable is used as a factor of another term: to where the variable is made."""
+    around = use
+    while around.parent is not None and _plain(around.parent):
+        around = around.parent
+    held = sums.terms(around)
+    if around is use.parent or not 1 < len(held) <= _MOST_USES:
+        return
+    for gone in held:
+        term, rest = gone.expression, [one for one in held if one is not gone]
+        if gone.negative or name in term.text or any(one.negative for one in rest):
+            continue
+        left = text_of(rest[0].expression)
+        for one in rest[1:]:
+            left = binary(left, "+", text_of(one.expression))
+        for whole in wholes:
+            if whole.end < use.start and pool.visible(term, whole):
+                yield _both(whole, binary(text_of(whole), "+", text_of(term)), around, left)
 
 
 def _both(first: Expression, text: Text, second: Expression, other: Text) -> Draft:
@@ -62,7 +84,8 @@ def _made(one: Expression) -> str:
         declared = one.statement.declares if one.statement.kind == "declaration" else []
         return next((variable.name for variable in declared if _holds(variable, one)), "")
     target = one.parent.operands[0] if one.parent.kind == "assignment" and one.number == 1 else None
-    return target.text if target is not None and target.kind == "name" and one.parent.operator == "=" else ""
+    kept = target is not None and target.kind in ("name", "subscript") and one.parent.operator == "="
+    return target.text if target is not None and kept else ""
 
 
 def _holds(variable: Variable, one: Expression) -> bool:

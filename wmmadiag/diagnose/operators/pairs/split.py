@@ -15,6 +15,10 @@ from wmmadiag.diagnose.operators.registry import operator
 
 _MOST = 6
 _FARTHEST = 2
+_NEAR = 8
+"""Lines between a quotient and a remainder of different blocks."""
+_BITS = range(1, 5)
+"""Of a lane's number: a warp has 32."""
 
 _Pair = tuple[Expression, Expression]
 
@@ -23,13 +27,20 @@ _Pair = tuple[Expression, Expression]
 def quotient_and_remainder(program: Program) -> Iterator[Draft]:
     """`x / n` and `x % n`, in one statement or in two that are near, exchanged; and both, as they are or exchanged,
     with another `n`: by which the program splits something, beside it, half or twice it. `x >> 3` and `x & 7`
-    exchanged."""
+    likewise."""
     pool = pools(program)
     every = list(splits(program.all_expressions()))
     divisors = {one.operands[1].text: one.operands[1] for pair in every for one in pair if one.operator == "/"}
     for quotient, remainder in splits(program.expressions):
         note = f"{quotient.text} and {remainder.text} exchanged"
         yield several([(quotient, text_of(remainder)), (remainder, text_of(quotient))], note)
+        if quotient.operator == ">>":
+            for bits in _BITS:
+                texts = [binary(text_of(quotient.operands[0]), sign, Text(str(number)))
+                         for sign, number in ((">>", bits), ("&", (1 << bits) - 1))]  # fmt: skip
+                if str(bits) != quotient.operands[1].text:
+                    yield _both((quotient, remainder), (texts[0], texts[1]))
+                    yield _both((quotient, remainder), (texts[1], texts[0]))
         if quotient.operator == "/":
             for other in _others(pool, quotient, list(divisors.values())):
                 made = [binary(text_of(quotient.operands[0]), sign, other) for sign in ("/", "%")]
@@ -42,7 +53,7 @@ def splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
     held: dict[tuple[int, str], list[Expression]] = defaultdict(list)
     for one in expressions:
         if one.kind == "binary" and one.operator in ("/", "%", ">>", "&") and one.type.whole and not one.fixed:
-            held[id(one.statement.block), one.operands[0].text].append(one)
+            held[id(one.statement.function), one.operands[0].text].append(one)
     for parts in held.values():
         for first, second in itertools.combinations(parts, 2):
             for quotient, remainder in ((first, second), (second, first)):
@@ -51,7 +62,10 @@ def splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
 
 
 def _is_split(quotient: Expression, remainder: Expression) -> bool:
-    if abs(quotient.statement.index - remainder.statement.index) > _FARTHEST:
+    if quotient.statement.block is remainder.statement.block:
+        if abs(quotient.statement.index - remainder.statement.index) > _FARTHEST:
+            return False
+    elif quotient.unit is not remainder.unit or abs(_line(quotient) - _line(remainder)) > _NEAR:
         return False
     by, of = quotient.operands[1], remainder.operands[1]
     if (quotient.operator, remainder.operator) == ("/", "%"):
@@ -59,6 +73,10 @@ def _is_split(quotient: Expression, remainder: Expression) -> bool:
     numbers = by.text.isdecimal() and of.text.isdecimal()
     shift = (quotient.operator, remainder.operator) == (">>", "&")
     return shift and numbers and int(by.text) < 64 and int(of.text) == (1 << int(by.text)) - 1
+
+
+def _line(one: Expression) -> int:
+    return one.unit.source.place_at(one.start).line
 
 
 def _others(pool: Pools, quotient: Expression, divisors: Sequence[Expression]) -> list[Text]:

@@ -11,7 +11,7 @@ from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST = 16
+_MOST, _MOST_TERMS = 16, 3
 
 
 @operator
@@ -30,20 +30,31 @@ def transposed(program: Program) -> Iterator[Draft]:
 
 def _by_rows(indices: list[Expression]) -> Iterator[Draft]:
     """From `i + k * n` with k = 0, 1, … to `count * i + k`."""
-    parts = [_counter_and_number(one) for one in indices]
-    names = {name.text for name, _ in filter(None, parts)}
-    if None in parts or len(names) != 1:
+    parts = [_names_and_number(one) for one in indices]
+    found = [one for one in parts if one is not None]
+    if len(found) != len(parts) or len({tuple(name.text for name in names) for names, _ in found}) != 1:
         return
-    numbers = sorted({number for _, number in filter(None, parts)})
+    numbers = sorted({number for _, number in found})
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
-    if step > 1 and numbers == list(range(0, step * len(numbers), step)):
+    if step <= 1 or numbers != list(range(0, step * len(numbers), step)):
+        return
+    for at, counter in enumerate(found[0][0]):
+        if counter.kind != "name":
+            continue
         pairs = []
-        for one, part in zip(indices, parts, strict=True):
-            assert part is not None
-            made = binary(Text(str(len(numbers))), "*", text_of(part[0]))
-            number = part[1] // step
-            pairs.append((one, binary(made, "+", Text(str(number))) if number else made))
+        for one, (names, own) in zip(indices, found, strict=True):
+            made = [binary(Text(str(len(numbers))), "*", text_of(names[at]))]
+            made = [*map(text_of, names[:at]), *made, *map(text_of, names[at + 1 :])]
+            made += [Text(str(own // step))] if own else []
+            pairs.append((one, _sum(made)))
         yield several(pairs, f"{pairs[-1][1].text} for {indices[-1].text}, and those beside it")
+
+
+def _sum(parts: list[Text]) -> Text:
+    made = parts[0]
+    for part in parts[1:]:
+        made = binary(made, "+", part)
+    return made
 
 
 def _by_columns(indices: list[Expression]) -> Iterator[Draft]:
@@ -67,14 +78,14 @@ def _by_columns(indices: list[Expression]) -> Iterator[Draft]:
     yield several(pairs, f"{pairs[-1][1].text} for {indices[-1].text}, and those beside it")
 
 
-def _counter_and_number(one: Expression) -> tuple[Expression, int] | None:
-    held = sums.terms(one)
-    if any(part.negative for part in held) or not 0 < len(held) < 3 or held[0].expression.kind != "name":
+def _names_and_number(one: Expression) -> tuple[list[Expression], int] | None:
+    """The terms of a sum, and what is added to them."""
+    held = [part.expression for part in sums.terms(one) if not part.negative]
+    numbers = [int(part.text) for part in held if part.text.isdecimal()]
+    others = [part for part in held if not part.text.isdecimal()]
+    if len(held) != len(sums.terms(one)) or not 0 < len(others) <= _MOST_TERMS or len(numbers) > 1:
         return None
-    if len(held) == 1:
-        return held[0].expression, 0
-    text = held[1].expression.text
-    return (held[0].expression, int(text)) if text.isdecimal() else None
+    return others, sum(numbers)
 
 
 def _scaled_and_number(one: Expression) -> tuple[Expression, int, int] | None:

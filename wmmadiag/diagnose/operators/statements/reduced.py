@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wmmadiag.diagnose.operators.making import Draft, inserted_after
+from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -14,13 +14,15 @@ from wmmadiag.diagnose.operators.registry import operator
 @operator
 def combined(program: Program) -> Iterator[Draft]:
     """`x = f(x, g(x))` after what accumulates `x`, with an exchange `g` between lanes that stands elsewhere, or with
-    all that stand there in a row; and after `x = s[i]` of a sum `s[i]`."""
+    all that stand there in a row; after `x = s[i]` of a sum `s[i]`, and before what uses an `s[i]` otherwise."""
     pool = pools(program)
     rows = _exchanges(program)
     summed = {_base(one).text for one in program.all_expressions() if _adds_to(one)}
     for statement in program.statements:
         if statement.kind == "declaration" and statement.braced:
             yield from _of_sum(statement, summed, rows)
+        if statement.kind in ("declaration", "expression") and statement.braced:
+            yield from _of_element(statement, summed, rows)
         if statement.kind not in ("expression", "loop"):
             continue
         for whole in statement.whole_expressions():
@@ -92,6 +94,20 @@ def _of_sum(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expr
         yield inserted_after(statement, made, f"{name} with {', '.join(texts)}", "accumulation")
 
 
+def _of_element(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expression]]) -> Iterator[Draft]:
+    """`s[i] += g(s[i])` before a statement that only reads a sum."""
+    parts = [part for whole in statement.expressions for part in whole.under()]
+    if any(part.assigned and _base(part).text in summed for part in parts):
+        return
+    read = {part.text: part for part in parts
+            if part.kind == "subscript" and part.type.kind == "float" and _base(part).text in summed}  # fmt: skip
+    for name in read:
+        for row in rows:
+            texts = [_renamed(one, one.operands[1], name) for one in row]
+            made = " ".join(f"{name} += {text};" for text in texts)
+            yield inserted_before(statement, made, f"{name} with {', '.join(texts)}", "accumulation")
+
+
 def _adds_to(one: Expression) -> bool:
     """Whether it is an element of an array that an assignment adds to."""
     around = one.parent
@@ -112,7 +128,12 @@ def _exchanges(program: Program) -> list[Sequence[Expression]]:
     singles: dict[str, Expression] = {}
     rows: dict[int, list[Expression]] = {}
     for one in program.all_expressions():
-        if one.kind == "call" and one.operator.startswith("__shfl") and len(one.operands) > 1 and one.operands[1].atom:
+        if (
+            one.kind == "call"
+            and one.operator.startswith("__shfl")
+            and len(one.operands) > 1
+            and _named(one.operands[1])
+        ):
             singles.setdefault(one.text, one)
             if one.statement.kind == "expression" and one.statement.braced:
                 rows.setdefault(id(one.statement.block), []).append(one)
@@ -122,6 +143,11 @@ def _exchanges(program: Program) -> list[Sequence[Expression]]:
         if len(row) > 1 and len({one.operands[1].text for one in row}) == 1
     }
     return [*([one] for one in singles.values()), *together.values()]
+
+
+def _named(one: Expression) -> bool:
+    """Whether it is a variable, or an element of an array."""
+    return one.atom or (one.kind == "subscript" and all(part.atom for part in one.operands))
 
 
 def _beside_declaration(statement: Statement, name: str) -> Statement | None:

@@ -1,0 +1,44 @@
+"""Which quarter of a warp says which of four matrices is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators.making import Draft, Text, several
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_SPLITS = {"/": ("8", "16"), "%": ("8", "16"), ">>": ("3", "4"), "&": ("7", "8", "15", "16")}
+"""How eight lanes, or sixteen, are told from the others."""
+_TURNED = {
+    "({0} & 7 | ({0} & 8) << 1 | ({0} & 16) >> 1)": "the second and the third quarter of the warp exchanged",
+    "({0} ^ 8)": "each quarter of the warp as its neighbour",
+    "({0} ^ 16)": "the halves of the warp exchanged",
+}
+"""PTX ISA, ldmatrix: lanes 8 * i to 8 * i + 7 have the addresses of the rows of matrix i."""
+
+
+@operator
+def quarters(program: Program) -> Iterator[Draft]:
+    """Another quarter of the warp in an argument that is made of a lane's number split by 8 or 16."""
+    for one in program.expressions:
+        if one.role != "argument" and not (one.type.address and _highest(one)):
+            continue
+        if one.parent is not None and one.parent.kind != "call":
+            continue
+        names = {part.operands[0].text for part in one.under() if _splits(part)}
+        for name in sorted(names):
+            found = [part for part in one.under() if part.kind == "name" and part.text == name]
+            for text, note in _TURNED.items():
+                yield several([(part, Text(text.format(name))) for part in found], f"{note}: {name}")
+
+
+def _splits(one: Expression) -> bool:
+    if one.kind != "binary" or one.operator not in _SPLITS or one.operands[0].kind != "name":
+        return False
+    return one.operands[1].text in _SPLITS[one.operator]
+
+
+def _highest(one: Expression) -> bool:
+    return one.parent is None or one.parent.kind == "call"
