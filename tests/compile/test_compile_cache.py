@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -219,3 +221,38 @@ def test_parallel_processes_share_it(own_cache: Path) -> None:
         assert list(pool.map(run, range(3))) == [0, 0, 0]
     assert len(list(own_cache.rglob("*.json"))) == 3
     assert not list(own_cache.rglob(".new-*"))
+
+
+def _compiled_or_not(source, folder, go):
+    import os
+    import time
+
+    os.environ["WMMADIAG_CACHE_DIR"] = str(folder)
+    from wmmadiag.compile import compile_source
+
+    while not go.exists():
+        time.sleep(0.001)
+    return compile_source(source).cached
+
+
+@pytest.mark.subprocess
+def test_processes_that_need_the_same_compile_it_once(tmp_path):
+    source = tmp_path / "one.cu"
+    source.write_text("#include <mma.h>\n__global__ void once(float* x) { x[0] = 1; }\n")
+    with ProcessPoolExecutor(4, multiprocessing.get_context("spawn")) as pool:
+        tasks = [pool.submit(_compiled_or_not, source, tmp_path / "cache", tmp_path / "go") for _ in range(4)]
+        time.sleep(1)
+        (tmp_path / "go").touch()
+        assert sorted(task.result() for task in tasks) == [False, True, True, True]
+    assert not list((tmp_path / "cache").rglob("*.lock"))
+
+
+def test_who_cannot_have_a_kernel_alone_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("WMMADIAG_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache_module, "_WAITED", 0.1)
+    with cache_module.alone("key"), cache_module.alone("key"):
+        pass
+    monkeypatch.setenv("WMMADIAG_CACHE_DIR", str(tmp_path / "file" / "none"))
+    (tmp_path / "file").write_text("")
+    with cache_module.alone("key"):
+        pass

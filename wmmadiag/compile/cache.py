@@ -6,12 +6,14 @@ Each kind has a folder of its own and bounds of its own. A file appears whole or
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ MAX_FILES = 4096
 MAX_BYTES = 256 * 2**20
 _PART = 64
 """A process looks whether a folder is too large at its first store there, and after each such part of the limits."""
+_WAITED, _LOOKED_EVERY = 60.0, 0.02
+"""Seconds that a process waits at most for what another one makes, and after which it looks again."""
 _grew: dict[Path, tuple[int, int]] = {}
 """By folder: files and bytes that this process has stored there since it last looked."""
 
@@ -89,6 +93,41 @@ def store(key: str, value: dict[str, Any], kind: str = "compile") -> None:
         _grown(path.parent, len(body))
     except (OSError, UnicodeEncodeError):
         return
+
+
+@contextlib.contextmanager
+def alone(key: str, kind: str = "compile") -> Iterator[None]:
+    """Make what is to be stored under `key` while no other process does: who waits finds it stored afterwards.
+
+    Where files cannot be locked, or another process takes longer than `_WAITED` seconds, all go on: twice is no harm.
+    """
+    path = _path(key, kind).with_suffix(".lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError:
+        yield
+        return
+    try:
+        _locked(file)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(file)
+
+
+def _locked(file: int) -> None:
+    end = time.monotonic() + _WAITED
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOKED_EVERY)
+        except OSError:
+            return
+        else:
+            return
 
 
 def _path(key: str, kind: str) -> Path:

@@ -95,14 +95,22 @@ def _compile_text(
     key = source_key(tree, options, tools)
     # A header whose name the preprocessor computes is read by the compiler alone: its changes would go unseen.
     may_cache = use_cache and not tree.computed and not any(_READS_FILES.match(option) for option in options.extra)
-    record = cache.load(key) if may_cache else None
-    found = from_record(record, options, key) if record is not None else None
-    if found is not None:
-        return replace(found, text=text, cached=True, seconds=time.perf_counter() - started)
-    compilation = _by_nvrtc(tree, options, tools, key)
-    if may_cache:
-        cache.store(key, to_record(compilation))
-    return replace(compilation, seconds=time.perf_counter() - started)
+    if not may_cache:
+        return replace(_by_nvrtc(tree, options, tools, key), seconds=time.perf_counter() - started)
+    found = _cached(key, options)
+    if found is None:
+        with cache.alone(key):
+            found = _cached(key, options)
+            if found is None:
+                compilation = _by_nvrtc(tree, options, tools, key)
+                cache.store(key, to_record(compilation))
+                return replace(compilation, seconds=time.perf_counter() - started)
+    return replace(found, text=text, cached=True, seconds=time.perf_counter() - started)
+
+
+def _cached(key: str, options: CompileOptions) -> Compilation | None:
+    record = cache.load(key)
+    return from_record(record, options, key) if record is not None else None
 
 
 def uses_nvcc(options: CompileOptions) -> bool:
