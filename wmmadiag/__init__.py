@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wmmadiag.api.judging import Reference, compare_arrays, reference
     from wmmadiag.api.launchable import Kernel
     from wmmadiag.backends import RunLimits
+    from wmmadiag.campaign.api import run_campaign
     from wmmadiag.debugger.api import debug
     from wmmadiag.errors import (
         BudgetError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "wmmadiag.api": ("check", "compile_cuda", "diagnosis", "kernel", "open_card"),
     "wmmadiag.backends": ("RunLimits",),
+    "wmmadiag.campaign.api": ("run_campaign",),
     "wmmadiag.debugger.api": ("debug",),
     "wmmadiag.errors": (
         "BudgetError",
@@ -87,6 +89,7 @@ __all__ = [
     "open_card",
     "reference",
     "render",
+    "run_campaign",
 ]
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+import wmmadiag
 from wmmadiag.campaign import tally
 from wmmadiag.campaign.changes import changes
 from wmmadiag.campaign.cluster import TaskDone
@@ -19,6 +20,7 @@ from wmmadiag.campaign.points import key_of
 from wmmadiag.campaign.run import here, run_campaign
 from wmmadiag.campaign.work import Result, WorkUnit
 from wmmadiag.cli.main import main
+from wmmadiag.errors import ConfigurationError
 
 PLAN = """
 [[subjects]]
@@ -230,6 +232,41 @@ def test_known_failures_are_kept_apart(folder, capsys, monkeypatch):
     )
     assert main(["campaign", "plan.toml", "--here", "--resume", "--baseline", "known.toml"]) == 0
     assert " known" in capsys.readouterr().out
+
+
+def test_failures_become_known(folder, capsys, monkeypatch):
+    """What a campaign fails with today is written as a baseline; what fails otherwise tomorrow is new."""
+    monkeypatch.chdir(folder)
+    words = ["campaign", "plan.toml", "--here", "--resume", "--effort", "none"]
+    assert main([*words, "--write-baseline", "known.toml"]) == 2
+    assert "--reason" in capsys.readouterr().err
+    assert main([*words, "--write-baseline", "known.toml", "--reason", "mended by July"]) == 0
+    known = (folder / "known.toml").read_text()
+    assert known.count("[[known]]") == known.count('card = "wrong.toml"') == 1 and "mended by July" in known
+    assert main([*words, "--baseline", "known.toml"]) == 0
+    assert main([*words, "--write-baseline", "known.toml", "--reason", "another"]) == 0
+    assert (folder / "known.toml").read_text() == known
+    skewed = folder / "skewed.cu"
+    skewed.write_text(skewed.read_text().replace("C + r * N", "C + (r + 16) * N"))
+    capsys.readouterr()
+    assert main([*words, "--baseline", "known.toml"]) == 1
+    assert "fault out-of-bounds" in capsys.readouterr().out
+
+
+def test_from_python(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    told = []
+    found = wmmadiag.run_campaign("plan.toml", here=True, effort="", tell=told.append)
+    assert found.exit_code == 1 and found.tally.statuses["failed"] > 4 and len(told) > 1
+    with pytest.raises(ConfigurationError, match="holds an earlier campaign"):
+        wmmadiag.run_campaign("plan.toml", here=True)
+    again = wmmadiag.run_campaign(folder / "plan.toml", here=True, effort="", resume=True)
+    assert again.tally.statuses == found.tally.statuses
+    sizes = {"M": {"range": "16..48", "multiple_of": 16}, "N": [16], "K": [16]}
+    right = {"subjects": [{"paths": ["right.toml"], "sizes": sizes}]}
+    assert wmmadiag.run_campaign(right, here=True, journal="right").tally.statuses == {"passed": 3}
+    with pytest.raises(ConfigurationError, match="unknown key 'size'"):
+        wmmadiag.run_campaign({"subjects": [{"paths": ["right.toml"], "size": {}}]}, here=True)
 
 
 def test_a_finding_can_be_repeated_anywhere(folder, capsys, monkeypatch):

@@ -31,7 +31,14 @@ class ToExplain:
 
 @dataclass(frozen=True, slots=True)
 class CampaignFinding:
-    """One group of failures, explained."""
+    """One group of failures, explained.
+
+    Attributes:
+        subject, failures: the kernel's card, and what it fails with.
+        example: the smallest case that fails so.
+        cause, verdict, sentence, place, change: as a diagnosis has them; "" where none was asked for or found.
+        command: what repeats it, from the plan's folder.
+    """
 
     # subject, failures: of the group
     subject: str

@@ -92,6 +92,18 @@ def read_plan(path: Path) -> Plan:
     return _plan(Table(content, Places(str(path), key_lines(text))), path)
 
 
+def plan_of(content: Mapping[str, Any], path: Path) -> Plan:
+    """A plan from what its file would hold.
+
+    Args:
+        path: where that would lie: paths are relative to its folder.
+
+    Raises:
+        ConfigurationError: as `read_plan`, without a line.
+    """
+    return _plan(Table(dict(content), Places(str(path), {})), path)
+
+
 def _plan(table: Table, path: Path) -> Plan:
     if "subjects" not in table:
         raise ConfigurationError(

@@ -50,7 +50,16 @@ Tell = Callable[[CampaignProgress], None]
 
 @dataclass(slots=True)
 class Campaign:
-    """What came of one."""
+    """What came of one.
+
+    Attributes:
+        plan: as it was read.
+        tally: `statuses`, cases by "passed", "failed", "undecided", "error" and "accepted"; `subjects`, the same for
+            each kernel; `cases`, how many; `listed`, failing ones.
+        findings: one for each kind of failure, by kernel and what it fails with.
+        exit_code: as a check's.
+        since: what changed since an earlier campaign, where somebody has asked.
+    """
 
     plan: Plan
     setting: WorkSetting
@@ -61,6 +70,11 @@ class Campaign:
     repeated: int = 0  # records that an earlier run wrote twice, or of kernels that have changed since: not counted
     damaged: tuple[int, ...] = ()  # lines of the journal that were no records
     since: Changes | None = None  # what changed since an earlier campaign, where somebody has asked
+
+    @property
+    def exit_code(self) -> int:
+        """As a check's: 0 all right, or known; 1 a kernel is wrong; 2 a card or a size is; 3 undecided."""
+        return self.tally.exit_code
 
     def holds(self, result: Result) -> bool:
         """Whether a journal's result is of a case of this plan, and of its kernel as it is now."""

@@ -145,8 +145,11 @@ def add_budget(group: argparse._ActionsContainer, seconds_of: str) -> None:
 
 
 def add_baseline(group: argparse._ActionsContainer) -> None:
-    """`--baseline`."""
+    """`--baseline`, `--write-baseline` with its reason and day."""
     group.add_argument("--baseline", metavar="FILE", default=None, help="accept those in FILE; fail on new ones")
+    group.add_argument("--write-baseline", metavar="FILE", default=None, help="write those of this run to FILE")
+    group.add_argument("--reason", metavar="TEXT", default="", help="why they are accepted; with --write-baseline")
+    group.add_argument("--expires", type=day, metavar="DATE", default=None, help="until when (default: 30 days)")
 
 
 def add_macros(group: argparse._ActionsContainer) -> None:

@@ -1,4 +1,4 @@
-"""What `check` does with its options about known failures."""
+"""What `check` and `campaign` do with their options about known failures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from wmmadiag.cli.console import Console
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from wmmadiag.campaign.run import Campaign
     from wmmadiag.gate.acceptance import Acceptance
     from wmmadiag.gate.known_failures import Known
     from wmmadiag.gate.task import TaskOutcome
@@ -60,18 +61,40 @@ def write(args: argparse.Namespace, outcomes: Sequence[TaskOutcome], console: Co
         ConfigurationError: the file cannot be written, or what is there is no baseline.
     """
     from wmmadiag.gate.acceptance import new_entries
-    from wmmadiag.gate.known_failures import DAYS, rendered
+    from wmmadiag.gate.known_failures import rendered
     from wmmadiag.results.writing import write_whole
 
     path = Path(args.write_baseline)
     today = datetime.date.today()
-    expires = args.expires or today + datetime.timedelta(days=DAYS)
-    entries = new_entries(outcomes, _old(path), path, args.reason.strip(), expires, today)
+    entries = new_entries(outcomes, _old(path), path, args.reason.strip(), _until(args), today)
     write_whole(path, rendered(entries))
     unchecked = sum(bool(outcome.error) for outcome in outcomes)
     beside = f"; {unchecked} cards could not be checked, which no baseline accepts" if unchecked else ""
     plural = "y" if len(entries) == 1 else "ies"
     console.note(f"wrote {path}: {len(entries)} entr{plural}{beside}")
+
+
+def write_campaign(args: argparse.Namespace, campaign: Campaign, console: Console) -> None:
+    """Write the failures of a campaign as a baseline.
+
+    Raises:
+        ConfigurationError: the file cannot be written, or what is there is no baseline.
+    """
+    from wmmadiag.campaign.known import accepting
+    from wmmadiag.gate.known_failures import rendered
+    from wmmadiag.results.writing import write_whole
+
+    path = Path(args.write_baseline)
+    entries = accepting(campaign, _old(path), path, args.reason.strip(), _until(args))
+    write_whole(path, rendered(entries))
+    console.note(f"wrote {path}: {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}")
+
+
+def _until(args: argparse.Namespace) -> datetime.date:
+    from wmmadiag.gate.known_failures import DAYS
+
+    day: datetime.date = args.expires or datetime.date.today() + datetime.timedelta(days=DAYS)
+    return day
 
 
 def _old(path: Path) -> Sequence[Known]:

@@ -13,19 +13,16 @@ import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wmmadiag.cli import fidelity
+from wmmadiag.cli import baseline, fidelity
 from wmmadiag.cli.arguments import add_baseline, add_detail, natural
-from wmmadiag.cli.campaign_executor import executor
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, write_text
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.campaign.plan import Plan
     from wmmadiag.campaign.run import Campaign, CampaignProgress
-    from wmmadiag.campaign.tally import Known
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="go on with the journal that is there")
     parser.add_argument("--journal", metavar="FILE", default="", help="default: PLAN.journal beside the plan")
-    add_baseline(parser)
+    add_baseline(parser.add_argument_group("failures that are known"))
     parser.add_argument(
         "--effort", choices=("none", "quick", "normal", "thorough"), default="quick",
         help="how much is tried to find the cause of each kind of failure (default: quick)",
@@ -72,13 +69,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
             "a campaign needs a plan", hint="give PLAN.toml; or --fidelity, which compares the emulator with a GPU"
         )
     from wmmadiag.campaign.changes import changes, trend_line
+    from wmmadiag.campaign.executor import executor
     from wmmadiag.campaign.journal import Journal
+    from wmmadiag.campaign.known import known_by, nothing_known
     from wmmadiag.campaign.plan import read_plan
     from wmmadiag.campaign.run import journal_path, run_campaign
     from wmmadiag.report.campaign import terminal
 
+    baseline.opened(args)
     plan = read_plan(Path(args.plan))
-    known = _known(args.baseline, plan)
+    known = known_by(Path(args.baseline), plan) if args.baseline is not None else nothing_known
     path = Path(args.journal) if args.journal else journal_path(plan.path)
     if path.exists() and path.stat().st_size and not args.resume:
         raise ConfigurationError(
@@ -86,7 +86,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
         )
     began = time.monotonic()
     try:
-        with Journal(path) as journal, executor(args, plan.backend != "emulator", console) as execute:
+        with (
+            Journal(path) as journal,
+            executor(
+                args.scheduler, args.workers, here=args.here, gpu=plan.backend != "emulator", tell=console.note
+            ) as execute,
+        ):
             campaign = run_campaign(
                 plan, journal, execute, known=known, effort="" if args.effort == "none" else args.effort,
                 tell=_telling(console),
@@ -107,6 +112,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         _append(Path(args.trend), trend_line(campaign, time.monotonic() - began))
     if args.bundles:
         _write_bundles(campaign, Path(args.bundles), console)
+    if args.write_baseline is not None:
+        baseline.write_campaign(args, campaign, console)
+        return 0
     return campaign.tally.exit_code
 
 
@@ -118,30 +126,6 @@ def _telling(console: Console) -> Callable[[CampaignProgress], None]:
         console.progress(f"{now.done:,} {now.what}, {rate:,.0f}/s, {now.failing:,} failing{left}")
 
     return tell
-
-
-def _known(baseline: str | None, plan: Plan) -> Known:
-    """Whether a baseline accepts a failure."""
-    if baseline is None:
-        return lambda _: False
-    import datetime
-
-    from wmmadiag.gate.known_failures import read_baseline, relative_card
-
-    path = Path(baseline)
-    today = datetime.date.today()
-    entries = [one for one in read_baseline(path) if one.expires >= today]
-    names: dict[str, str] = {}
-
-    def known(result: Any) -> bool:
-        point = result.point
-        card = names.setdefault(point.subject, relative_card(plan.path.parent / point.subject, path))
-        return bool(result.failures) and any(
-            one.fits(card, point.arch, point.variant, point.base) and set(result.failures) <= set(one.failures)
-            for one in entries
-        )
-
-    return known
 
 
 def _rendered(name: str, campaign: Campaign) -> str:

@@ -26,7 +26,6 @@ from wmmadiag.cli.arguments import (
     add_inputs,
     add_schedules,
     add_subject,
-    day,
     of_subject,
     positive,
 )
@@ -67,9 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-main", action="store_true", help="do not run a source's own main besides")
     group = parser.add_argument_group("failures that are known")
     add_baseline(group)
-    group.add_argument("--write-baseline", metavar="FILE", default=None, help="write those of this run to FILE")
-    group.add_argument("--reason", metavar="TEXT", default="", help="why they are accepted; with --write-baseline")
-    group.add_argument("--expires", type=day, metavar="DATE", default=None, help="until when (default: 30 days)")
     add_outputs(parser)
     parser.add_argument(
         "--bundle", metavar="FILE", default=None, help="write one file from which `wmmadiag replay` repeats the check"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wmmadiag.gpu.devices import Device
 
 _JOURNAL = "fidelity.journal"
-_OF_PLANS = ("baseline", "html", "markdown", "sarif", "junit", "against", "trend")
+_OF_PLANS = ("baseline", "write_baseline", "html", "markdown", "sarif", "junit", "against", "trend")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,14 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; 0 if all agree, 1 if not, 3 if something, or all, could not be compared."""
+    from wmmadiag.campaign.executor import executor
     from wmmadiag.campaign.journal import Journal
-    from wmmadiag.cli.campaign_executor import executor
     from wmmadiag.fidelity.report import as_json, text
     from wmmadiag.fidelity.run import FidelityPlan, run_fidelity
 
     for name in _OF_PLANS:
         if getattr(args, name):
-            raise ConfigurationError(f"--{name} is for campaigns with a plan", hint="a fidelity run has --json")
+            raise ConfigurationError(
+                f"--{name.replace('_', '-')} is for campaigns with a plan", hint="a fidelity run has --json"
+            )
     if args.plan:
         raise ConfigurationError("--fidelity takes no plan", hint="--only, --outputs and --rounds say what it compares")
     own = None if args.scheduler else _device(None)
@@ -60,7 +62,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
             f"the journal {path} holds an earlier run", hint="go on with --resume, or give another --journal"
         )
     began = time.monotonic()
-    with Journal(path) as journal, executor(args, True, console) as execute:
+    with (
+        Journal(path) as journal,
+        executor(args.scheduler, args.workers, here=args.here, gpu=True, tell=console.note) as execute,
+    ):
         gpu = own or _of_a_worker(execute)
         plan = FidelityPlan(gpu.arch, args.outputs, args.rounds, args.first_seed, tuple(args.only))
         found = run_fidelity(plan, journal, execute, tell=_telling(console, began))

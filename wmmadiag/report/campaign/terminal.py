@@ -46,12 +46,15 @@ def render(campaign: Campaign, *, verbose: bool = False) -> str:
         lines.append(f"{campaign.repeated:,} results of earlier kernels, plans or versions were not counted")
     if verbose:
         for one in campaign.tally.listed:
-            lines += textwrap.wrap(
-                f"{_WORDS[one.status]}: {one.point.name()}: {one.message}", 80, subsequent_indent="  "
-            )
+            lines += _wrapped(f"{_WORDS[one.status]}: {one.point.name()}: {one.message}", 80, "  ")
         lines += [f"{name}: {found['passed']:,} of {sum(found.values()):,} right" for name, found in _by_name(campaign)]
     since = campaign.since.lines() if campaign.since is not None else []
     return "\n".join([*lines, *since, counts(campaign)]) + "\n"
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines in which paths and commands stay whole."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def _by_name(campaign: Campaign) -> list[tuple[str, Counter[str]]]:
@@ -62,9 +65,9 @@ def _finding(one: CampaignFinding, campaign: Campaign) -> list[str]:
     failures = campaign.tally.groups.get((one.subject, one.failures))
     count = failures.count if failures is not None else 1
     lines = [f"{one.subject}: {', '.join(one.failures)} in {numbered(count, 'case')}"]
-    lines += textwrap.wrap(f"smallest: {one.example.point.name()}: {one.example.message}", 77)
+    lines += _wrapped(f"smallest: {one.example.point.name()}: {one.example.message}", 77)
     if one.sentence:
-        lines += textwrap.wrap(f"{one.verdict or 'seen'}: {one.sentence} [{one.cause}]", 77)
+        lines += _wrapped(f"{one.verdict or 'seen'}: {one.sentence} [{one.cause}]", 77)
     if one.place:
         lines.append(f"at {one.place}")
     lines.append(f"repeat: {one.command}")
