@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from wmmadiag.campaign.cluster import TaskDone
 from wmmadiag.campaign.journal import Journal
+from wmmadiag.campaign.run import here
 from wmmadiag.cli.main import main
 from wmmadiag.emulator import native
 from wmmadiag.errors import CompileError, ConfigurationError
@@ -22,6 +24,7 @@ from wmmadiag.fidelity.lane_operands import drawing
 from wmmadiag.fidelity.run import Fidelity, FidelityPlan, pieces, run_fidelity
 from wmmadiag.fidelity.tensor import drawn_matrices, from_registers, tensor_case, tensor_forms, to_registers
 from wmmadiag.gpu.assemble import Assembly
+from wmmadiag.gpu.devices import Device
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
 from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
@@ -226,3 +229,31 @@ def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "--html is for campaigns with a plan" in capsys.readouterr().err
     assert main(["campaign"]) == 2
     assert "--fidelity" in capsys.readouterr().err
+
+
+def test_the_gpu_may_be_a_worker_s(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    @contextlib.contextmanager
+    def elsewhere(scheduler: str, *_: Any, **options: Any) -> Iterator[Any]:
+        asked.append((scheduler, options["gpu"]))
+        with monkeypatch.context() as there:
+            there.setattr("wmmadiag.gpu.device", lambda: Device(0, "a worker's", ARCH, 1, 1, 1, "13.0"))
+            yield here
+
+    monkeypatch.setattr("wmmadiag.campaign.executor.executor", elsewhere)
+    monkeypatch.setattr("wmmadiag.fidelity.compare.on_gpu", _same)
+    words = ["campaign", "--fidelity", "--scheduler", "tcp://cluster:8786", "--only", "warps", "--journal"]
+    assert main([*words, str(tmp_path / "one")]) == 0
+    assert asked == [("tcp://cluster:8786", True)] and "a worker's, CUDA 13.0" in capsys.readouterr().out
+
+    monkeypatch.setattr("wmmadiag.campaign.executor.executor", lambda *_, **__: contextlib.nullcontext(_nobody))
+    assert main([*words, str(tmp_path / "two")]) == 2
+    assert "no GPU on the worker that says it has one: no driver" in capsys.readouterr().err
+
+
+def _nobody(_: Any, works: Iterable[Any]) -> Iterator[TaskDone[Any, Any]]:
+    for one in works:
+        yield TaskDone(one, error="no driver")
