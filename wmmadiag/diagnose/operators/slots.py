@@ -220,12 +220,22 @@ def places(program: Program) -> Iterator[Place]:
         found += [other for other, _ in zip(likely, range(_DONORS), strict=False)]
         for other in found:
             named.setdefault(other.text, text_of(other))
-        for idle in _unread(program, one):
-            named.setdefault(idle, Text(idle, precedence.POSTFIX))
-        for bits in _of_lanes(one) if kind == "integer" else ():
-            named.setdefault(bits.text, bits)
+        for text in _idle(program, one, target):
+            named.setdefault(text.text, text)
         named.pop(one.text, None)
         yield Place(one, (text_of(one), *named.values()), min(donors, len(named) + 1))
+
+
+def _idle(program: Program, one: Expression, target: Expression | None) -> Iterator[Text]:
+    """What nothing reads: elements of arrays, factors of what is assigned to; and other bits of a lane's number."""
+    pool, reals = pools(program), ("float", "half")
+    if target is not None and target.type.kind in reals and one.type.kind in reals:
+        for atom in pool.at(one):
+            if atom.type.kind in reals and atom.text == atom.root and atom.text not in pool.roles:
+                yield binary(Text(atom.text, precedence.POSTFIX), "*", text_of(target))
+    yield from (Text(text, precedence.POSTFIX) for text in _unread(program, one))
+    if one.type.kind == "integer":
+        yield from _of_lanes(one)
 
 
 def _unread(program: Program, one: Expression) -> list[str]:

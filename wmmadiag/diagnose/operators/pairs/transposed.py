@@ -39,7 +39,7 @@ def _by_rows(indices: list[Expression]) -> Iterator[Draft]:
     if step <= 1 or numbers != list(range(0, step * len(numbers), step)):
         return
     for at, counter in enumerate(found[0][0]):
-        if counter.kind != "name":
+        if counter.kind == "literal":
             continue
         pairs = []
         for one, (names, own) in zip(indices, found, strict=True):

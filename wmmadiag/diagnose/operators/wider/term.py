@@ -13,6 +13,7 @@ from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
+_MOST_OF_POINTERS = 8
 _ROLES = frozenset({"index", "offset", "pointer", "coordinate", "argument", "loop start"})
 _KINDS = frozenset({"name", "member", "binary", "literal", "cast", "call"})
 
@@ -30,7 +31,7 @@ def term_composed(program: Program) -> Iterator[Draft]:
 def _planes(program: Program, one: Expression) -> Iterator[Text]:
     """A coordinate times two sizes: where a matrix of several begins."""
     for first, second in itertools.combinations_with_replacement(sizes(program, one), 2):
-        for coordinate in coordinates(program, one):
+        for coordinate in coordinates(program, one, _MOST_OF_POINTERS):
             yield binary(binary(Text(coordinate.text), "*", Text(first)), "*", Text(second))
 
 
