@@ -11,6 +11,12 @@ wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc, sum;"""
 ROWS = "int r = threadIdx.x, c = threadIdx.y, r0 = blockIdx.x * 16;"
 
 YIELDS = [
+    (
+        "conjunct",
+        "int r = threadIdx.x, c = threadIdx.y; const bool f = c < n; out[0] = f ? a[c] : 0.0f;"
+        " place((size_t)r * n + c, f);",
+        "f = c < n && r < m",
+    ),
     ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4(out, b);", "if (threadIdx.x == 0) copy4(out, b);"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[(size_t)r * n + c] = a[0];", "r < m && c < n"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[0] = *(a + r * n + c);", "r < m && c < n"),

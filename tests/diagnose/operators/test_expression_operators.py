@@ -13,6 +13,22 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 
 # operator, body, what must come of it.
 YIELDS = [
+    ("exchange", "int r = threadIdx.x; out[(r + 1) * n + blockIdx.x + m] = a[0];", "out[r + 1 + (blockIdx.x + m) * n]"),
+    (
+        "exchange",
+        "int r = threadIdx.x; out[0] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
+        "a[r + m + (size_t)(blockIdx.x + threadIdx.y) * n]",
+    ),
+    (
+        "quarters",
+        "int l = threadIdx.x; copy4(out, a + l % 16 * n + l / 16 * 8);",
+        "a + (l ^ 8) % 16 * n + (l ^ 8) / 16 * 8",
+    ),
+    (
+        "quarters",
+        "int l = threadIdx.x; copy4(out, a + (l & 15) * n + (l >> 4) * 8);",
+        "a + ((l & 7 | (l & 8) << 1 | (l & 16) >> 1) & 15) * n",
+    ),
     ("name_for_sum", "int r = threadIdx.x, at = r * 4; out[at] = a[r * 4 + 1];", "a[at]"),
     ("variable", f"{COPY} for (int i = 0; i < n; ++i) out[r] = a[c];", "a[i]"),  # nothing else names the counter
     ("variable", "int j = n; for (int i = 0; j < n; ++i) out[i] = a[i];", "i < n"),
@@ -166,6 +182,7 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("quarters", "int l = threadIdx.x; copy4(out, a + l % 4 * n + l / 4 * 8);", "l ^ 8"),  # no quarter of a warp
     ("variable", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < i"),
     ("variable", "out[0] = scaled<Type<BM>>(a[0]);", "scaled<BM"),  # a type is no number
     ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum

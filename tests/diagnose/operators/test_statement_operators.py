@@ -31,8 +31,62 @@ FILL_FRAGMENT = (
     " wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> y;"
 )
 
+PRODUCT = (
+    f"{FILL_FRAGMENT} __shared__ half s[256]; wmma::fragment<wmma::accumulator, 16, 16, 16, float> g;"
+    " wmma::fill_fragment(g, 0.0f);"
+)
+
 DP4A = 'unsigned d = 0; asm volatile("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(d) : "r"(m), "r"(n)); out[0] = d;'
 YIELDS = [
+    ("begins_alike", "a += (size_t)blockIdx.z * m * n; out[m] = a[m] + b[m];", "b += (size_t)blockIdx.z * m;"),
+    ("begins_alike", "a += blockIdx.z * m + n; out[m] = a[m] + b[m];", "b += n;"),
+    (
+        "kept",
+        f"{PRODUCT} wmma::mma_sync(f, x, y, f); for (int i = 0; i < f.num_elements; ++i) f.x[i] *= 2.0f;"
+        " wmma::load_matrix_sync(x, s, 16); wmma::store_matrix_sync(out, g, n, wmma::mem_row_major);",
+        "wmma::store_matrix_sync(s, f, 16, wmma::mem_row_major); __syncwarp(); wmma::load_matrix_sync(x, s, 16);",
+    ),
+    (
+        "begun",
+        "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f; float* p = out + m; f.x[0] *= 2.0f;"
+        " wmma::store_matrix_sync(p, f, n, wmma::mem_row_major);",
+        "wmma::load_matrix_sync(f, p, n, wmma::mem_row_major); f.x[0]",
+    ),
+    (
+        "combined",
+        "float s[2] = {}; float t[2]; for (int i = 0; i < n; ++i) s[i & 1] += a[i];"
+        " for (int i = 0; i < 2; ++i) { t[i] = fmaxf(t[i], __shfl_xor_sync(~0u, t[i], 1)); out[i] = 1.0f / s[i]; }",
+        "s[i] += __shfl_xor_sync(~0u, s[i], 1); out[i] = 1.0f / s[i];",
+    ),
+    (
+        "declared_elsewhere",
+        "float v = 0.0f; for (int i = 0; i < n; ++i) { if (i < m) v = a[i]; out[i] = v; }"
+        " { float v = b[0]; out[n] = v; }",
+        "{ float v = 0.0f; if (i < m)",
+    ),
+    (
+        "transposed",
+        "float s[64]; int k = m * 8; for (int i = 0; i < 4; ++i) { s[k + i] = a[i]; s[k + i + 4] = b[i]; }"
+        " out[0] = s[n];",
+        "s[k + 2 * i] = a[i]; s[k + 2 * i + 1] = b[i];",
+    ),
+    (
+        "quotient_and_remainder",
+        "int l = threadIdx.x; int r = l & 7; for (int i = 0; i < n; ++i) { int c = l >> 3; out[r * n + c] = a[i]; }",
+        "int r = l >> 2; for (int i = 0; i < n; ++i) { int c = l & 3;",
+    ),
+    (
+        "carried",
+        "float v[2]; for (int i = 0; i < 2; ++i) v[i] = a[i];"
+        " for (int i = 0; i < 2; ++i) out[i] = v[i] * alpha + b[i];",
+        "v[i] = a[i] + b[i]; for (int i = 0; i < 2; ++i) out[i] = v[i] * alpha;",
+    ),
+    (
+        "filled_again",
+        "float v[2], x[2] = {}, y[2] = {}; __shared__ float s[8], t[8];"
+        " v[0] = s[m]; v[1] = s[n]; copy4(x, v); copy4(y, v); out[0] = x[0] + y[0] + t[0];",
+        "copy4(x, v); v[0] = t[m]; v[1] = t[n]; copy4(y, v);",
+    ),
     ("stored_back", "float x = a[m]; for (int i = 0; i < n; ++i) x -= out[i]; b[0] = x;", "a[m] = x;"),
     ("stored_back", "float x = 0.0f; if (m < n) { x = a[m]; x -= out[0]; } b[0] = x;", "a[m] = x; }"),
     ("turned_round", "for (int i = n - 1; i >= 0; --i) out[i] = a[i + 1];", "for (int i = 0; i < n; ++i)"),
@@ -263,6 +317,19 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("begins_alike", "a += m; b += n; out[m] = a[m] + b[m];", "b += m"),  # both are moved
+    (
+        "kept",
+        f"{PRODUCT} wmma::mma_sync(f, x, y, f); wmma::load_matrix_sync(x, s, 16); out[0] = f.x[0];",
+        "wmma::store_matrix_sync(s",  # it is read
+    ),
+    (
+        "begun",
+        f"{FILL_FRAGMENT} wmma::mma_sync(f, x, y, f); f.x[0] *= 2.0f;"
+        " wmma::store_matrix_sync(out, f, n, wmma::mem_row_major);",
+        "wmma::load_matrix_sync(f, out, n, wmma::mem_row_major); f.x[0]",
+    ),
+    ("declared_elsewhere", "float v = 0.0f; for (int i = 0; i < n; ++i) { v += a[i]; } out[0] = v;", "++i) { float v"),
     ("stored_back", "const float x = a[m]; out[0] = x;", "a[m] = x"),
     ("turned_round", "for (int i = 0; i < n; i += 2) out[i] = a[i];", "--i"),
     ("fragment", "rows_t f; out[0] = f.x[0];", "right_t f"),  # of another use as well

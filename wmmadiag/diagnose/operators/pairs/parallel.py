@@ -8,11 +8,13 @@ from wmmadiag.diagnose.operators.cuda_names import NAMES
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.shapes import renamed, renaming, shape, shapes, tokenized
 
 _LONGEST = 90
 _MOST = 8
+_LONGEST_RUN = 4
 
 
 @operator
@@ -45,6 +47,43 @@ def parallel(program: Program) -> Iterator[Draft]:
                     yield inserted_after(other, text, note, donor.role)
                 else:
                     yield inserted_before(other, text, note, donor.role)
+
+
+@operator
+def filled_again(program: Program) -> Iterator[Draft]:
+    """`v = f(p); a(x, v); v = f(q); a(y, v);` for `v = f(p); a(x, v); a(y, v);`, with another array `q` in scope."""
+    known, pool = shapes(program), pools(program)
+    for one in program.statements:
+        if not one.braced or one.kind != "expression" or one.index + 1 >= len(one.block):
+            continue
+        then = one.block[one.index + 1]
+        alike = then.kind == "expression" and shape(known.tokens(one)) == shape(known.tokens(then))
+        names = renaming(known.tokens(one), known.tokens(then)) if alike else None
+        names = {name: other for name, other in names.items() if name != other} if names else None
+        run = _filling(one) if names and len(names) == 1 else []
+        if not run or names is None:
+            continue
+        read = {part.text: part for held in run for part in held.expressions[0].operands[-1].under()
+                if part.kind == "name" and part.type.address}  # fmt: skip
+        for text, part in read.items():
+            for atom in pool.at(part):
+                if atom.type == part.type and atom.text == atom.root and atom.text != text:
+                    exchanged = {**names, text: atom.text}
+                    made = " ".join(renamed(held, tokenized(held), exchanged) for held in run)
+                    note = f"{made[:60]} before line {then.unit.source.place(then.node).line}"
+                    yield inserted_before(then, made, note, run[0].role)
+
+
+def _filling(one: Statement) -> list[Statement]:
+    """The assignments right before a statement that make what it names."""
+    named = {name for whole in one.expressions for name in whole.names}
+    run: list[Statement] = []
+    for before in one.block[: one.index][::-1]:
+        whole = before.expressions[0] if before.kind == "expression" and len(before.expressions) == 1 else None
+        if whole is None or whole.kind != "assignment" or not whole.operands[0].names & named:
+            break
+        run.insert(0, before)
+    return run[-_LONGEST_RUN:]
 
 
 def _visible(program: Program, donor: Statement, at: Statement, names: Mapping[str, str]) -> bool:
