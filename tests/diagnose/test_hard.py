@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
-from wmmadiag.diagnose.hard import hard_names, runs_on_hard_inputs
+from wmmadiag.diagnose.hard import hard_names, overflows, runs_on_hard_inputs
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.catalogue.attention import OPERATION
@@ -84,6 +84,61 @@ def test_inputs_that_a_kernel_of_ones_own_cannot_bear_refute_no_change(tmp_path:
     assert cause.fix is not None and "expf(5.0f * x[i]) / expf(4.0f * x[i])" in cause.fix.diff
     assert cause.verdict == "likely"
     assert any("on inputs" in one for one in cause.evidence)
+
+
+SUMS = """__global__ void sums(const float* x, float* out, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= 64) return;
+    float top = -1e30f, sum = 0.0f;
+    for (int i = 0; i < n; ++i) {
+        float value = x[row * n + i];
+        float more = fmaxf(top, value);
+        sum = sum * __expf(top - more) + __expf(value - more);
+        top = more;
+    }
+    out[row] = top + __logf(sum);
+}
+"""
+
+
+def sums_card(folder: Path, source: str) -> Card:
+    (folder / "sums.cu").write_text(source)
+    (folder / "reference.py").write_text(
+        "import numpy as np\n"
+        "def sums(inputs, symbols):\n"
+        "    x = inputs['x'].astype(float)\n"
+        "    top = x.max(axis=1)\n"
+        "    made = top + np.log(np.exp(x - top[:, None]).sum(axis=1))\n"
+        "    return {'out': (made, 1e-4 * (1 + abs(made)))}\n"
+    )
+    (folder / "sums.toml").write_text(
+        'format = 1\nname = "sums"\nsource = "sums.cu"\nentry = "sums"\n[computes]\npython = "reference.py:sums"\n'
+        '[[arguments]]\nrole = "x"\ndtype = "f32"\nshape = [64, "N"]\ndirection = "in"\n'
+        '[[arguments]]\nrole = "out"\ndtype = "f32"\nshape = [64]\ndirection = "out"\n'
+        '[[arguments]]\nname = "n"\ndtype = "s32"\nvalue = "N"\n'
+        "[launch]\ngrid = 1\nblock = 64\n[[cases]]\nN = 40\n"
+    )
+    return load_card(folder / "sums.toml")
+
+
+def test_a_change_that_takes_the_maximum_away_is_weaker_than_one_that_keeps_it(tmp_path: Path) -> None:
+    # The running maximum is kept too early: no maximum at all is right as well, while exponentials are small.
+    wrong = SUMS.replace("        top = more;\n", "").replace(
+        "        sum = sum", "        top = more;\n        sum = sum"
+    )
+    card = sums_card(tmp_path, wrong)
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
+    source = (tmp_path / "sums.cu").resolve()
+    assert overflows(bench, card.cases[0], {source: wrong.replace("fmaxf(top, value)", "0.0f")})
+    assert not overflows(bench, card.cases[0], {source: SUMS})
+    assert not overflows(
+        bench, replace(card.cases[0], inputs="normal"), {source: wrong.replace("fmaxf(top, value)", "0")}
+    )
+    [cause] = diagnose_card(card, threads=1).causes
+    assert cause.fix is not None and "fmaxf(top, value)" not in cause.fix.diff.replace(
+        " float more = fmaxf(top, value);", ""
+    )
+    assert int(cause.place.rpartition(":")[2]) in (8, 9)
 
 
 def test_queries_and_keys_of_one_axis_have_no_scores() -> None:

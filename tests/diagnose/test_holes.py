@@ -168,6 +168,36 @@ def test_what_is_missing_at_two_places_of_one_form_is_filled_in_at_both(tmp_path
     assert cause.fix.diff.count("- shift") == 2
 
 
+def filled_in(body: str, old: str) -> set[str]:
+    """What fills a place of a kernel, alone."""
+    text = f"__global__ void k(const float* x, float* y, int n, float beta) {{ int l = threadIdx.x; {body} }}"
+    found = [one for one in places(program({"k.cu": text.encode()}, "k")) if one.expression.text == old]
+    return {slot.text for one in found[:1] for slot in one.slots[1:]}
+
+
+def test_other_bits_of_a_lanes_number_fill_a_place_that_takes_some_of_it() -> None:
+    assert {"l >> 3 & 1", "l & 3", "l >> 2"} <= filled_in("y[l] = x[(l >> 4) * 8 + l];", "l >> 4")
+    assert {"l / 8 % 2", "l % 4", "l / 4"} <= filled_in("y[l] = x[l / 16 * 8 + l];", "l / 16")
+    assert not {"l / 8 % 2", "l / 4"} & filled_in("y[l] = x[n / 64 * 8 + l];", "n / 64")
+
+
+def test_what_nothing_reads_multiplies_what_is_assigned_to() -> None:
+    assert "beta * y[l]" in filled_in("float s = x[l]; y[l] = s;", "s")
+    assert "beta * y[l]" not in filled_in("float s = x[l] * beta; y[l] = s;", "s")
+
+
+def test_the_same_place_before_a_loop_and_in_it_is_filled_alike() -> None:
+    text = """__global__ void k(const float* x, float* y, int n) {
+        float r[2]; int a = threadIdx.x, b = n;
+        r[0] = fmaxf(x[a], x[b + 1]);
+        for (int i = 0; i < n; ++i) { int c = i; y[i] = r[0]; r[0] = fmaxf(x[c], x[b + 1]); }
+    }"""
+    some = list(places(program({"k.cu": text.encode()}, "k")))
+    assert any(
+        [one.expression.text, *(other.text for other in one.others)] == ["b + 1", "b + 1"] for one in alike(some)
+    )
+
+
 def diagnosis_of(folder: Path, statement: str, expected: str) -> Diagnosis:
     """The diagnosis of a kernel of one statement that should make an expected value of `x` with a bound."""
     source = folder / "scale.cu"

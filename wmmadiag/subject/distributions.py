@@ -12,7 +12,7 @@ INDEPENDENT: Mapping[str, str] = {
     "positive": "independent, uniform in [0.25, 1): no cancellation, a missing term always shows",
     "small_integers": "integers in -4 … 4: most sums are exact in every type",
     "wide_exponents": "signs, significands and exponents independent over a wide range",
-    "large": "independent, normal with a standard deviation of 16; integers as without a name",
+    "large": "independent, normal with a standard deviation of 32; integers as without a name",
     "indexed": "every element's value tells its index: distinct in every row, column and head",
 }
 

@@ -28,8 +28,8 @@ def default_distribution(element: ElementType) -> str:
     return "normal" if element.is_float else "uniform"
 
 
-_LARGE = 16.0
-"""A product of two such is so large that its exponential overflows where no maximum is taken away first."""
+_LARGE = 32.0
+"""Of some of them the exponential overflows where no maximum is taken away first."""
 _KEPT = 1 << 19  # elements of a tensor that is kept for the next draw
 
 
