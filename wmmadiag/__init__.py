@@ -17,6 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__documentation__ = ""
+"""Where this version's pages are to be read, "https://…": "" until there is a public address (docs/releasing.md)."""
 
 if TYPE_CHECKING:
     from wmmadiag.api import check, compile_cuda, diagnosis, kernel, open_card

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from debugged import KERNELS
 
+from wmmadiag.cli.main import main
 from wmmadiag.debugger.dap import Adapter, messages, write
 from wmmadiag.errors import ConfigurationError
 
@@ -162,6 +163,13 @@ def test_an_editor_s_session_over_standard_streams():
     assert done.returncode == 0, done.stderr
     assert [a["success"] for a in answers if a["type"] == "response"] == [True] * len(requests)
     assert [a["event"] for a in answers if a["type"] == "event"] == ["initialized", "stopped"]
+
+
+def test_who_types_it_at_a_terminal_is_sent_to_the_debugger(monkeypatch, capsys):
+    terminal = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert main(["dap"]) == 2 and "wmmadiag debug CARD" in capsys.readouterr().err
 
 
 def test_the_editor_s_manifest_offers_what_there_is():

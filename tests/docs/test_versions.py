@@ -22,3 +22,8 @@ def test_one_version_everywhere():
     assert found == {name: [wmmadiag.__version__] for name in found}
     step = next(line for line in (ROOT / "docs/releasing.md").read_text().splitlines() if "the package:" in line)
     assert [name for name in found if name in step] == list(found)  # and a person is told of the same files
+
+
+def test_one_address_everywhere():
+    listed = re.findall(r'^(?i:documentation) = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert listed == [wmmadiag.__documentation__] * bool(wmmadiag.__documentation__)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from example_runs import all_right, full, hostile
 
+import wmmadiag
 from wmmadiag.recording.recorder import rules
 from wmmadiag.report import sarif
 
@@ -53,6 +54,11 @@ def complaints(text, folder):
 @pytest.mark.parametrize("run", [replace(full(), rules=rules()), hostile(), all_right()], ids=["full", "odd", "right"])
 def test_nothing_is_said_of_a_log(tmp_path, run):
     assert complaints(sarif.render(run), tmp_path) <= KNOWN
+
+
+def test_once_there_is_an_address_nothing_at_all_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(wmmadiag, "__documentation__", "https://example.org/wmmadiag")
+    assert complaints(sarif.render(replace(full(), rules=rules())), tmp_path) == set()
 
 
 def test_what_code_scanning_does_not_take_is_told(tmp_path):

@@ -8,9 +8,11 @@ import jsonschema
 import pytest
 from example_runs import SOURCE, all_right, full, hostile
 
+import wmmadiag
 from wmmadiag.recording.recorder import rules
 from wmmadiag.report import sarif
 
+DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0-rtm.5.json").read_text())
 """Of the OASIS standard; its errata of 2023 say besides that a region has a start, and forbid a `runs` of null."""
 
@@ -117,3 +119,29 @@ def test_paths():
     run = replace(full(), kernels=(replace(kernel, diagnoses=(replace(kernel.diagnoses[0], causes=(absolute,)),)),))
     uris = [one["locations"][0]["physicalLocation"]["artifactLocation"] for one in results(run)]
     assert {"uri": "file:///a%20b/k.cu"} in uris
+
+
+@pytest.fixture
+def published(monkeypatch):
+    monkeypatch.setattr(wmmadiag, "__documentation__", "https://example.org/wmmadiag/")
+
+
+def test_no_address_is_made_up():
+    text = sarif.render(full())
+    assert wmmadiag.__documentation__ or ("informationUri" not in text and "helpUri" not in text)
+
+
+def test_a_rule_leads_to_its_page(published):
+    run = replace(full(), rules=rules())
+    made = log(run)
+    jsonschema.Draft4Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(made)
+    driver = made["runs"][0]["tool"]["driver"]
+    assert driver["informationUri"] == "https://example.org/wmmadiag/index.html"
+    pages = {}
+    for rule in driver["rules"]:
+        page, _, anchor = rule["helpUri"].removeprefix("https://example.org/wmmadiag/").partition("#")
+        text = (DOCS / page.replace(".html", ".md")).read_text("utf-8")
+        assert not anchor or f"\n## {anchor}\n" in text, rule["helpUri"]
+        pages[rule["id"]] = page
+    assert pages["races/read-write"] == "checks.html" and pages["wrong-output"] == "reading-a-report.html"
+    assert pages["leading-dimension"] == "causes.html"

@@ -10,6 +10,7 @@ import contextlib
 import sys
 
 from wmmadiag.cli.console import Console
+from wmmadiag.errors import ConfigurationError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.debugger.dap import Adapter, messages, write
 
     del args, console
+    if sys.stdin.isatty():
+        raise ConfigurationError("editors speak to `wmmadiag dap`, not people", hint="wmmadiag debug CARD")
     output = sys.stdout.buffer
     adapter = Adapter(lambda message: write(output, message))
     with contextlib.redirect_stdout(sys.stderr):  # nothing but messages may come out there

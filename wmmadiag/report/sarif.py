@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+import wmmadiag
 from wmmadiag.diagnose.names import every_name
 from wmmadiag.report.marks import LineMark, marks
 from wmmadiag.results.run import Run
@@ -27,6 +28,9 @@ _OTHER_RULES = {
     "undecided": "the check could not decide",
 }
 
+_REPORTS = "reading-a-report.html"
+"""The page that tells of what is neither a check's nor a cause."""
+
 
 def render(run: Run) -> str:
     """SARIF text, ending with a newline."""
@@ -37,6 +41,8 @@ def render(run: Run) -> str:
     version = run.versions.get("wmmadiag", "")
     if version:
         driver["version"] = version
+    if wmmadiag.__documentation__:
+        driver["informationUri"] = _page("index.html")
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -69,6 +75,9 @@ def _rules(run: Run, found: Sequence[LineMark]) -> list[dict[str, Any]]:
             summary = checks[family].summary
             if checks[family].help:
                 made["fullDescription"] = {"text": visible(checks[family].help)}
+        if wmmadiag.__documentation__:
+            here = "causes.html" if rule in names else f"checks.html#{family}" if family in checks else _REPORTS
+            made["helpUri"] = _page(here)
         made["shortDescription"] = {"text": one_line(summary)}
         made.setdefault("fullDescription", {"text": f"{one_line(summary)}."})
         # What code scanning shows beside a result: of the description 1,024 characters, of the help all.
@@ -76,6 +85,11 @@ def _rules(run: Run, found: Sequence[LineMark]) -> list[dict[str, Any]]:
         made["fullDescription"]["text"] = _shortened(made["help"]["text"])
         rules.append(made)
     return rules
+
+
+def _page(name: str) -> str:
+    """The address of a page; SARIF takes absolute ones alone (3.19.20, 3.49.12)."""
+    return f"{wmmadiag.__documentation__.rstrip('/')}/{name}"
 
 
 def _shortened(text: str) -> str:
