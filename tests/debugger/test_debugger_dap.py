@@ -178,7 +178,7 @@ def test_the_editor_s_manifest_offers_what_there_is():
     assert [debugger["program"], *debugger["args"]] == ["wmmadiag", "dap"]
     from wmmadiag.debugger.dap import adapter
 
-    known = {*adapter._OPTIONS, "program", "stopOnEntry"}
+    known = {*adapter._OPTIONS, "program", "stopOnEntry", "keepVariables"}
     assert set(debugger["configurationAttributes"]["launch"]["properties"]) <= known
     for one in json.loads((VSCODE / ".vscode" / "launch.json").read_text())["configurations"]:
         assert set(one) <= known | {"type", "request", "name"}

@@ -26,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against", metavar="VARIANT|CARD|FILE", default=None,
         help="another variant or card, or a GPU's results (.npz): `against` stops where they first differ",
     )  # fmt: skip
+    group.add_argument(
+        "--keep",
+        action="store_true",
+        help="compile it so that local variables keep their values (`keep` at the prompt)",
+    )
     group = parser.add_argument_group("commands")
     group.add_argument("-x", "--script", action="append", metavar="FILE", default=[], help="first run its commands")
     group.add_argument("-e", "--command", action="append", metavar="COMMAND", default=[], help="run a command first")
@@ -50,6 +55,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         against=args.against,
         **of_subject(args),
     )
+    if args.keep:
+        from wmmadiag.debugger.kept import kept
+
+        session = kept(session)
     prompt = Prompt(Interpreter(session), console.print, as_json=args.json_lines)
     if not args.json_lines:
         console.print(f"{session.target.title}; help lists the commands\n{session.moment}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from wmmadiag.place import Place
@@ -98,6 +98,22 @@ def rename_files(ptx: str, names: Mapping[str, str]) -> str:
         return f'{match[1]}"{name}"'
 
     return _FILE.sub(replace, ptx)
+
+
+def mapped_columns(ptx: str, column: Callable[[str, int, int], int]) -> str:
+    """The PTX with other columns in its places: `column(file, line, column)`."""
+    files = file_table(ptx)
+
+    def replace(match: re.Match[str]) -> str:
+        text = match[0]
+        for first in (5, 1):  # from behind, so that what stands before keeps its offsets
+            if match[first]:
+                file, line, at = (int(match[first + part]) for part in range(3))
+                start, end = (offset - match.start() for offset in match.span(first + 2))
+                text = f"{text[:start]}{column(files.get(file, ''), line, at)}{text[end:]}"
+        return text
+
+    return _LOC.sub(replace, ptx)
 
 
 def unescape(text: str) -> str:

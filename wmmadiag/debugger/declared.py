@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_c_family
-from wmmadiag.csource.declarations import Function, declarations
+from wmmadiag.compile.names import template_arguments
+from wmmadiag.csource.declarations import Function, declarations, template_parameters
 from wmmadiag.csource.dependences import Dependences
-from wmmadiag.csource.nodes import ancestors
+from wmmadiag.csource.nodes import ancestors, descendants, field
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable
@@ -19,6 +20,8 @@ from wmmadiag.place import Place
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+_RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,21 @@ class DeclaredFile:
         """The function that a node stands in."""
         around = {one.id for one in (node, *ancestors(node)) if one.type == "function_definition"}
         return next((one for one in reversed(self.functions) if one.node.id in around), None)
+
+    def bindings(self, node: Node, instance: str) -> Mapping[str, str]:
+        """Template parameter → its argument, where a node stands; `instance`: its function as it runs."""
+        function = self.function_of(node)
+        found: dict[str, str] = {}
+        for head in ancestors(function.node) if function is not None else ():
+            if head.type == "template_declaration" and function is not None:
+                record = next(descendants(head, *_RECORDS), None)
+                name = field(record, "name") if record is not None else None
+                held = self.source.text(name) if name is not None else function.name
+                given = template_arguments(instance, held)
+                found |= {
+                    one.name: text for one, text in zip(template_parameters(self.source, head), given, strict=False)
+                }
+        return found
 
     def line(self, variable: Variable) -> int:
         """The line of a declaration."""

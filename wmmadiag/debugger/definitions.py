@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.ask import Asked, Constant, Question, TypeFacts, TypeOf, ValueOf, ask, scope_at
-from wmmadiag.compile.names import template_arguments
-from wmmadiag.csource.declarations import Function, template_parameters
-from wmmadiag.csource.nodes import ancestors, arguments, bare, called, descendants, field
+from wmmadiag.csource.declarations import Function
+from wmmadiag.csource.nodes import arguments, bare, called, descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable
 from wmmadiag.csource.writes import base, writes
@@ -46,7 +45,6 @@ Known: TypeAlias = Callable[[str], "Lanes | None"]
 LANES = 32
 _CASTS = frozenset({"static_cast", "const_cast"})
 _LISTS = frozenset({"initializer_list", "argument_list"})
-_RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,18 +125,7 @@ class Definitions:
     @cached_property
     def _bindings(self) -> Mapping[str, str]:
         """Template parameter → its argument."""
-        found: dict[str, str] = {}
-        function = self.local.function
-        for head in ancestors(function.node):
-            if head.type == "template_declaration":
-                record = next(descendants(head, *_RECORDS), None)
-                name = field(record, "name") if record is not None else None
-                held = self._source.text(name) if name is not None else function.name
-                given = template_arguments(self.local.instance, held)
-                found |= {
-                    one.name: text for one, text in zip(template_parameters(self._source, head), given, strict=False)
-                }
-        return found
+        return self.local.file.bindings(self.local.function.node, self.local.instance)
 
     # Evaluation
 

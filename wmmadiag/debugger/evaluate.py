@@ -1,7 +1,7 @@
 """Expressions of the source's scope: `wn * 32 + k0`, `acc[0][0]`, `row < n`, for the selected lane.
 
-C's arithmetic on what `Session.variable` knows by name: integers divide towards zero, comparisons give 0 or 1. What has
-effects (assignments, calls) is no expression here.
+C's arithmetic on what `Session.variable` knows by name: integers divide towards zero, comparisons give 0 or 1. What is
+more than that (casts, calls, members) the compiler computes, where variables are kept (`kept.py`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.inv}
 
 
+class _Compiled(Exception):
+    """An expression that only the compiler understands."""
+
+
 def is_expression(text: str) -> bool:
     """Whether a text is more than a name, an element or a register."""
     return re.search(r"[-+*/%<>=&|^~()!]", text) is not None and not text.startswith("%")
@@ -58,9 +62,11 @@ def evaluate(session: Session, text: str) -> int | float:
     try:
         tree = ast.parse(python, mode="eval").body
     except SyntaxError:
-        raise ConfigurationError(f"'{text}' is no expression", hint="such as wn * 32 + k0, or acc[0][0]") from None
+        return _compiled(session, text)
     try:
         value = _value(session, tree, text)
+    except _Compiled:
+        return _compiled(session, text)
     except ZeroDivisionError:
         raise ConfigurationError(f"'{text}' divides by zero", hint="`info variables` shows the values") from None
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
@@ -68,6 +74,13 @@ def evaluate(session: Session, text: str) -> int | float:
             f"'{text}' cannot be computed: {error}", hint="`info variables` shows the values"
         ) from None
     return int(value) if isinstance(value, bool | np.bool_) else value
+
+
+def _compiled(session: Session, text: str) -> int | float:
+    from wmmadiag.debugger.kept import evaluated
+
+    value = evaluated(session, text)
+    return int(value) if value.dtype.kind in "biu" else float(value)
 
 
 def _value(session: Session, node: ast.expr, text: str) -> Any:
@@ -85,7 +98,7 @@ def _value(session: Session, node: ast.expr, text: str) -> Any:
         return all(values) if isinstance(node.op, ast.And) else any(values)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _BINARY:
         return _BINARY[type(node.ops[0])](_value(session, node.left, text), _value(session, node.comparators[0], text))
-    raise ConfigurationError(f"'{ast.unparse(node)}' has no value here", hint="arithmetic on names and elements only")
+    raise _Compiled
 
 
 def _named(session: Session, node: ast.expr, text: str) -> int | float:
@@ -96,6 +109,8 @@ def _named(session: Session, node: ast.expr, text: str) -> int | float:
         indices = [*(int(_value(session, one, text)) for one in wanted), *indices]
         node = node.value
     name = ast.unparse(node)
+    if not isinstance(node, ast.Name) and not session.knows(name):
+        raise _Compiled
     if name in session.fragment_names and len(indices) > 2:
         value: Any = session.fragment(name + "".join(f"[{one}]" for one in indices[:-2]))
         indices = indices[-2:]
@@ -111,6 +126,8 @@ def _named(session: Session, node: ast.expr, text: str) -> int | float:
         value = value.values[session.lane]
     array = np.asarray(value)
     if array.ndim != len(indices):
+        if session.target.kept:  # a pointer, as the source has it
+            raise _Compiled
         raise ConfigurationError(
             f"'{name}' has {array.ndim} dimension{'s' * (array.ndim != 1)}", hint="give that many indices"
         )

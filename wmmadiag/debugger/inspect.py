@@ -196,8 +196,12 @@ class Inspection(FragmentInspection):
         """
         if name in self.fragment_names:
             return self.fragment(name)
+        if name in self.locals and self.local_here(name):  # it hides an argument, and a card's name for one
+            from wmmadiag.debugger.local_variables import local_variable
+
+            return local_variable(self, name)
         builtin = self.builtin(name)
-        if builtin is not None:
+        if builtin is not None and name not in self.locals:  # a source may have a `warp` and a `lane` of its own
             return builtin
         if (scalar := self.scalar(name)) is not None:
             return scalar
@@ -211,6 +215,20 @@ class Inspection(FragmentInspection):
         from wmmadiag.debugger.local_variables import local_variable
 
         return local_variable(self, name)
+
+    def local_here(self, name: str) -> bool:
+        """Whether a name is a local variable's where the selected thread stands, or in a caller of that."""
+        standing = self.standing()
+        frames = () if standing is None else self.target.kernel.kernel.place(standing.pc).frames()
+        return any(self.declared.local_at(name, frame) is not None for frame in frames)
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is a variable's, as `variable` takes them."""
+        return (
+            name in (*self.fragment_names, *self.arrays.parts, *self.locals, *self._parameters)
+            or self.builtin(name) is not None
+            or self.scalar(name) is not None
+        )
 
     def scalar(self, name: str) -> Any:
         """A number that the kernel takes, by its name in the card or the source; None for another name."""

@@ -14,6 +14,8 @@ from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place, own_place
 
+HERE = "wmmadiag_here"
+"""The register that a marker before a statement writes."""
 MULTIPLICATIONS = frozenset({"mma"})
 """Operations that multiply matrices: wmma.mma and mma."""
 TENSOR = frozenset({"mma", "wmma.load", "wmma.store", "ldmatrix", "stmatrix", "movmatrix"})
@@ -124,6 +126,10 @@ class SourceLines:
         return next((other for other in lines if other >= line), line)
 
     def _entries(self, key: tuple[str, int]) -> Iterable[int]:
+        marked = [pc for pc in self._stops if key in self._frames[pc]]
+        if marked:
+            yield from marked
+            return
         block: list[int] = []
         for pc, frames in enumerate(self._frames):
             if pc in self._leaders:
@@ -132,6 +138,14 @@ class SourceLines:
             if key in frames:
                 block.append(pc)
         yield from _chosen(block, self.kernel.nodes)
+
+    @cached_property
+    def _stops(self) -> tuple[int, ...]:
+        """Markers before statements, where the source was compiled with some (`kept.py`)."""
+        return tuple(
+            pc for pc, node in enumerate(self.kernel.nodes)
+            if any(one.name.partition("@")[0] == HERE for one in node.written())
+        )  # fmt: skip
 
     def at_function(self, name: str) -> bytes:
         """Where a function begins, wherever it was inlined.

@@ -4,7 +4,8 @@ The compiler keeps no record of it. A variable that is set once by integer arith
 its definition (`definitions.py`). Of others the registers tell: a statement that defines one (`float m = …`, `m += 2`)
 has a place in the source, and so has every instruction; those of the statement compute the variable, and the one whose
 result no other of them reads holds it. Which definition counts is known from the run: the one that the warp executed
-last. Where that leaves several registers, all of them are given; where none, the variable was optimised away.
+last. Where that leaves several registers, all of them are given; where none, the variable was optimised away, unless
+the source was compiled so that it keeps its variables (`kept.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from wmmadiag.csource.nodes import ancestors, field
 from wmmadiag.csource.writes import writes
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.definitions import Definitions
+from wmmadiag.debugger.kept_values import copied
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import meaning
@@ -51,6 +53,8 @@ class Local:
     values: NDArray[Any] | None
     # that may hold it, as they are now; empty where the value follows from the definition, and is sure
     registers: tuple[RegisterView, ...] = ()
+    lanes: int = 0xFFFFFFFF  # mask of those that have one; kept: whether it is a copy made where it was assigned
+    kept: bool = False
 
 
 def local_variable(session: Inspection, name: str) -> Local:
@@ -69,6 +73,14 @@ def local_variable(session: Inspection, name: str) -> Local:
     if value is not None:
         text = session.lines.source_line(Place(file, declared_at)).strip()
         return Local(name, type_, declared_at, text, value)
+    marked = session.target.kept.get((file, variable.declarator.start_byte))
+    if marked is not None:
+        copy = copied(session, marked, definitions.type)
+        if copy is None:
+            raise _not_assigned(session, local)
+        place = session.lines.places[copy.pc]
+        code = session.lines.source_line(place).strip()
+        return Local(name, type_, place.line, code, copy.values, lanes=copy.lanes, kept=True)
     kind = _Storage(8, "") if variable.pointers else _kind(definitions.type)
     places = session.lines.places
     parts = list(dict.fromkeys(_defining(local)))
@@ -76,17 +88,12 @@ def local_variable(session: Inspection, name: str) -> Local:
     if not any(groups):
         lines = ", ".join(str(source.place_at(start).line) for start, _ in parts) or str(declared_at)
         raise ConfigurationError(
-            f"'{name}' has no register of its own: it was optimised away",
-            hint=f"its value is part of what later lines compute; it is defined at line {lines}",
+            f"'{name}' has no register of its own: it was optimised away (defined at line {lines})",
+            hint="`keep` compiles the source so that its variables keep their values, and comes back here",
         )
     last = _last_executed(session, [pc for group in groups for pc, _ in group])
     if last is None:
-        looped = variable.node.parent is not None and variable.node.parent.type == "for_statement"
-        first = source.words(variable.value) if looped and variable.value is not None else ""
-        raise ConfigurationError(
-            f"warp {session.warp} has run no instruction that assigns '{name}' in this block",
-            hint=f"go on to line {declared_at}" + (f"; it begins as {first}" if first else ""),
-        )
+        raise _not_assigned(session, local)
     group = next(group for group in groups if any(pc == last for pc, _ in group))
     # Copies of the statement (unrolled, inlined elsewhere) have registers of their own: the one that ran last counts.
     texts = {pc: session.target.kernel.kernel.nodes[pc].text for pc, _ in group}
@@ -95,6 +102,16 @@ def local_variable(session: Inspection, name: str) -> Local:
     registers = tuple(found.values())
     values = registers[0].values if len(registers) == 1 and kind.kind != "bool" else None
     return Local(name, type_, places[last].line, session.lines.source_line(places[last]).strip(), values, registers)
+
+
+def _not_assigned(session: Inspection, local: declared.DeclaredLocal) -> ConfigurationError:
+    variable = local.variable
+    looped = variable.node.parent is not None and variable.node.parent.type == "for_statement"
+    first = local.file.source.words(variable.value) if looped and variable.value is not None else ""
+    return ConfigurationError(
+        f"warp {session.warp} has run no instruction that assigns '{variable.name}' in this block",
+        hint=f"go on to line {local.file.line(variable)}" + (f"; it begins as {first}" if first else ""),
+    )
 
 
 def _outside(session: Inspection, name: str) -> NDArray[np.int64] | None:

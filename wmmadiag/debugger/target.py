@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
@@ -17,6 +18,7 @@ from wmmadiag.subject.compiling import SubjectCompiler
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation
     from wmmadiag.compile.options import CompilerName
+    from wmmadiag.debugger.kept import KeepingCompiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Target:
     # compiler, use_cache: how it was compiled
     compiler: CompilerName = "auto"
     use_cache: bool = True
+    # whose variables are kept (kept.py): file and offset of a declarator → what its markers' registers are called
+    kept: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def cases(self) -> tuple[str, ...]:
@@ -70,6 +74,16 @@ class Target:
         """Card, case and variant in one line."""
         variant = f", variant {self.variant.name}" if len(self.card.variants) > 1 else ""
         return f"{self.card.name}, case {self.case.name}{variant}, {self.arch}"
+
+    def keeping(self, compiler: KeepingCompiler) -> Target:
+        """The same, compiled by a compiler that keeps its variables.
+
+        Raises: as `open_target`.
+        """
+        session = Session(self.card, self.arch, _load, compiler, PlainRuns())
+        loaded = session.kernel(self.case, self.variant)
+        assert isinstance(loaded.kernel, EmulatedKernel)
+        return replace(self, kernel=loaded.kernel, compilation=loaded.compilation, kept=compiler.kept)
 
     def bind(self) -> BoundCase:
         """The case with fresh arrays."""

@@ -163,6 +163,8 @@ def _shortened(words: NDArray[Any]) -> NDArray[Any]:
 def local_text(local: Local) -> str:
     """A local variable, and where its value is from."""
     where = f"line {local.line}: {local.code}"
+    if local.values is not None and local.kept:
+        return f"{lanes_text(local.name, local.values, local.lanes)}\n    as it was after {where}"
     if local.values is not None and not local.registers:
         return f"{lanes_text(local.name, local.values)}\n    by its definition, {where}"
     if local.values is None:
@@ -178,12 +180,14 @@ def register_text(register: RegisterView) -> str:
     return lanes_text(f"{register.name}" + (f" .{register.type}" if register.type else ""), register.values)
 
 
-def lanes_text(head: str, values: NDArray[Any]) -> str:
-    """A value of each of 32 lanes; one that all lanes share is written once."""
+def lanes_text(head: str, values: NDArray[Any], lanes: int = 0xFFFFFFFF) -> str:
+    """A value of each of 32 lanes, `-` in those that have none; one that all lanes share is written once."""
     flat = values.reshape(32, -1)
-    if (flat == flat[0]).all():
-        return f"{head} = {', '.join(number(v) for v in flat[0])} in all lanes"
-    cells = [",".join(number(v) for v in lane) for lane in flat]
+    has = [lane for lane in range(32) if lanes >> lane & 1]
+    if (flat[has] == flat[has[0]]).all():
+        whose = "all lanes" if len(has) == 32 else f"lanes {', '.join(map(str, has))}"
+        return f"{head} = {', '.join(number(v) for v in flat[has[0]])} in {whose}"
+    cells = [",".join(number(v) for v in values) if lane in has else "-" for lane, values in enumerate(flat)]
     rows = [cells[i : i + 8] for i in range(0, 32, 8)]
     return f"{head}\n{grid(rows, row_names=(f'lanes {i}-{i + 7}' for i in range(0, 32, 8)))}"
 

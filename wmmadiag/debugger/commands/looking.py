@@ -30,6 +30,7 @@ from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.interpreter import Interpreter
+    from wmmadiag.debugger.session import Session
 
 ASPECTS = ("values", "lanes", "registers", "provenance", "expected", "difference")
 _FRAGMENT = re.compile(r"([A-Za-z_]\w*(?:\[[^\]]*\])*)(?:\.(\w+))?")
@@ -59,20 +60,15 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     if text.startswith("%"):
         found = session.registers(text)[text]
         return Reply(register_text(found), {"name": text, "type": found.type, "values": as_numbers(found.values)})
-    if is_expression(text):
+    if is_expression(text) or ("." in text and session.target.kept and not _is_ours(session, text)):
         value = evaluate(session, text)
         return Reply(f"{text} = {number(value)}", {"name": text, "value": value})
     match = _FRAGMENT.fullmatch(text)
-    used = {use.text.replace(" ", "") for use in session.uses}
-    if (
-        match is not None
-        and "[" in text
-        and match[1].partition("[")[0] in session.fragment_names
-        and match[1] not in used
-    ):
+    base = match[1].partition("[")[0] if match is not None else ""
+    hidden = base in session.locals and session.local_here(base)  # a local variable, whatever else has its name
+    if match is not None and "[" in text and (hidden or _is_element(session, match[1])):
         value = evaluate(session, text)
         return Reply(f"{text} = {number(value)}", {"name": text, "value": value})
-    base = match[1].partition("[")[0] if match is not None else ""
     plain = base not in session.arrays.parts and base not in session._parameters
     if match is not None and (base in session.fragment_names or (base in "abcd" and plain)):
         view = session.fragment(match[1])
@@ -85,7 +81,7 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         elif aspect == "provenance":
             data["provenance"] = view.provenance.tolist()
         return Reply(fragment_text(view, aspect), data)
-    if "[" in text or (match is not None and base in session.arrays.parts and not match[2]):
+    if "[" in text or (match is not None and base in session.arrays.parts and not match[2] and not hidden):
         values = session.values(text)
         return Reply(array_text(values, text), {"name": text, "values": as_numbers(values)})
     if match is not None and base in "abcd" and match[2] in ASPECTS:
@@ -98,6 +94,17 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     if isinstance(value, np.ndarray):
         return Reply(array_text(value, text), {"name": text, "values": as_numbers(value)})
     return Reply(f"{text} = {number(value)}", {"name": text, "value": np.asarray(value).item()})
+
+
+def _is_element(session: Session, text: str) -> bool:
+    """Whether `acc[0][0]` is an element of a fragment, and not a fragment of an array that the source names so."""
+    used = {use.text.replace(" ", "") for use in session.uses}
+    return text.partition("[")[0] in session.fragment_names and text not in used
+
+
+def _is_ours(session: Session, text: str) -> bool:
+    """Whether a text with a dot is what the prompt itself understands: threadIdx.x, an aspect of a fragment."""
+    return session.knows(text) or text.rpartition(".")[2] in ASPECTS
 
 
 def _examine(interpreter: Interpreter, words: Sequence[str]) -> Reply:

@@ -10,6 +10,7 @@ from wmmadiag.debugger.api import debug
 from wmmadiag.debugger.dap.scopes import EditorScopes, Row
 from wmmadiag.debugger.dap.wire import Message
 from wmmadiag.debugger.interpreter import Interpreter
+from wmmadiag.debugger.kept import kept
 from wmmadiag.debugger.moment import Moment
 from wmmadiag.debugger.stepping import Unit
 from wmmadiag.errors import ConfigurationError, WmmadiagError
@@ -103,7 +104,14 @@ class Adapter:
         if not isinstance(program, str) or not program:
             raise ConfigurationError("the launch names no program", hint='"program": a card, a .cu or a .ptx')
         options = {name: given[name] for name in _OPTIONS if given.get(name) not in (None, "")}
-        self._interpreter = Interpreter(debug(Path(program), **options))
+        session = debug(Path(program), **options)
+        if given.get("keepVariables", True):
+            try:
+                session = kept(session)
+            except WmmadiagError as why:  # as it was compiled, then
+                words = f"local variables are as the optimiser left them: {why.message}\n"
+                after.append(lambda: self._event("output", {"category": "console", "output": words}))
+        self._interpreter = Interpreter(session)
         self._configured = given
         after.append(lambda: self._event("initialized", {}))
 
