@@ -27,7 +27,8 @@ which inputs the kernel is for, on inputs that are hard for the operation.
   a statement put in mends at other places as well; or the changed kernel reads nothing new and what it read before more
   often; or a line goes on into an array that it kept out of before; or shared memory is filled from the same elements
   in another order, which who reads them may have wrong; or it only says which register is which; or it does the same on
-  several lines, which agree with each other as they stand; or it fills a place, of which thousands were tried.
+  several lines, which agree with each other as they stand; or it fills a place, of which thousands were tried; or the
+  kernel overflows on large inputs with it, and as it stands does not.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
@@ -37,14 +38,21 @@ not count against a change of one that stands there, which is simpler.
 
 Places are filled as well: an expression becomes a hole for which whatever can be named there may stand, alone or two of
 it under an operator: names, numbers, parts of the expression, what stands elsewhere, what is assigned to; of a
-condition any comparison, alone, with it or beside it. What stands at the same place of several statements of a block,
-or differs in numbers and members alone, is filled alike at once as well: a mistake that was made at each. Some forty
-holes are in one program, and what fills which one is read when it runs: thousands of fillings for one compilation. The
-likeliest places come after the likeliest changes, the others where nothing mends.
+condition any comparison, alone, with it or beside it; of a lane's number other bits of it. What stands at the same
+place of several statements of a block, or of two that do the same before a loop and in it, or differs in numbers and
+members alone, is filled alike at once as well: a mistake that was made at each. Some forty holes are in one program,
+and what fills which one is read when it runs: thousands of fillings for one compilation. The likeliest places come
+after the likeliest changes, the others where nothing mends.
 
 Where no change mends anything alone, two are made at once, any two of a program's: before the second round those by
 which one operator does the same at two places, to whatever names stand there, or undoes at one what it does at the
 other, near ones before far ones; behind it the likeliest.
+
+A change that takes the last reading of a variable away was seldom meant; what reads one that nothing reads often was.
+
+A change with which the kernel overflows on large inputs, where it does not as it stands, may only hide what is wrong:
+an online softmax without its running maximum needs none of its rescaling. The search goes on behind it, and any other
+change that mends everything comes first.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
 alone makes them right.
