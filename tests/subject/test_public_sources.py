@@ -15,6 +15,7 @@ from wmmadiag.subject.drafts.code_facts import told_by_formulas
 READING = Path(__file__).parents[1] / "reading" / "unseen3"
 LATER = READING.parent / "unseen4"
 LAST = READING.parent / "unseen5"
+NEWEST = READING.parent / "unseen8"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -38,6 +39,8 @@ def symbols(report):
         (LATER / "rmsnorm_qkv_proj.cu", "taken as norm_gemm"),
         (LAST / "ln_linear_fused.cu", "a LayerNorm of rows and B stored as N×K"),
         (LAST / "scores_kt_comment.cu", "as a comment of the source has it"),
+        (NEWEST / "tf32_strided_batched.cu", "tf32_gemm_strided_batched<>"),
+        (NEWEST / "bert_masked_attention.cu", "mask has the axes BK, what is not 0 in the mask keeps a key"),
         (KERNELS / "paged_attention" / "kernel.cu", "pages of heads, rows within"),
         (KERNELS / "packed_attention" / "kernel.cu", "taken as packed_attention"),
     ],

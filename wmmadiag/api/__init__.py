@@ -6,6 +6,7 @@ Nothing heavy is imported before the first call.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from wmmadiag import backends
 from wmmadiag.api.launchable import Kernel
 from wmmadiag.api.options import Macros, SubjectKeywords, subject_options
-from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.processes.deadline import deadline
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from wmmadiag.results.model import KernelReport
     from wmmadiag.subject.card import Card
     from wmmadiag.subject.check import Compiler, Recorder, Runs, Tracer
+    from wmmadiag.subject.open_subject import SubjectOptions
 
 DEFAULT_ARCH = "sm_90"
 
@@ -226,7 +228,7 @@ def check(
     loader = backends.backend(backend, limits, native)
     if arch is not None:
         known_arch(CompileOptions(arch=arch).arch)
-    card = open_card(subject, **said)
+    card = _opened(subject, subject_options(**said), together=True)
     if not OPERATIONS[card.computes.operation].judged and runs is None:
         raise ConfigurationError(
             "nothing would judge the run: the kernel computes 'none', and no check is on",
@@ -302,16 +304,20 @@ def open_card(subject: str | Path | Card, **said: Unpack[SubjectKeywords]) -> Ca
     Raises:
         ConfigurationError: it cannot be read, is no card, or the source does not say enough.
     """
+    return _opened(subject, subject_options(**said), together=False)
+
+
+def _opened(subject: str | Path | Card, options: SubjectOptions, *, together: bool) -> Card:
+    """As `open_card`; `together`: whether several kernels of one host function may be judged as one."""
     from wmmadiag.subject.compiler_first import compiler_first
     from wmmadiag.subject.find_cards import check_exists
     from wmmadiag.subject.open_subject import open_subject, overlaid
 
-    options = subject_options(**said)
     if not isinstance(subject, (str, Path)):
         return overlaid(subject, options)
     check_exists(Path(subject))
     with compiler_first(Path(subject), options):
-        return open_subject(Path(subject), options)
+        return open_subject(Path(subject), options, together=together)
 
 
 def diagnosis(
@@ -348,7 +354,13 @@ def diagnosis(
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
-    card = open_card(subject, **said)
+    card = _opened(subject, subject_options(**said), together=True)
+    if card.derived is not None and card.derived.kernel.together is not None:
+        several = list(dict.fromkeys(one.entry for one in card.derived.kernel.together.stages))
+        raise UnsupportedError(
+            f"'{card.entry}' launches several kernels, which were judged as one; a diagnosis is of one kernel",
+            hint=f"name it: --entry {shlex.quote(several[0])}",
+        )
     return diagnose_card(
         card, arch=card_target(card, arch, backend), backend=backend, variant=variant, cases=cases, seed=seed,
         inputs=inputs, checks=checks, effort=effort, progress=progress,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wmmadiag.errors import ConfigurationError, SeveralKernelsError, WmmadiagError
+from wmmadiag.errors import ConfigurationError, SeveralKernelsError, UnsupportedError, WmmadiagError
 from wmmadiag.gate.task import Task, TaskOutcome
 
 if TYPE_CHECKING:
@@ -241,17 +242,18 @@ def _diagnoses(task: Task, report: KernelReport, tell: Callable[[int, int, str],
     found = []
     for variant in dict.fromkeys(case.variant for case in report.cases if case.status == "failed"):
         cases = list(dict.fromkeys(case.case for case in report.cases if case.variant == variant))
-        found.append(
-            diagnosis(
-                task.path,
-                arch=report.arch,
-                variant=variant,
-                cases=cases,
-                effort=task.effort,
-                progress=lambda what: tell(len(report.cases), len(report.cases), what),
-                **options,
+        with suppress(UnsupportedError):  # several kernels that were judged as one
+            found.append(
+                diagnosis(
+                    task.path,
+                    arch=report.arch,
+                    variant=variant,
+                    cases=cases,
+                    effort=task.effort,
+                    progress=lambda what: tell(len(report.cases), len(report.cases), what),
+                    **options,
+                )
             )
-        )
     return tuple(found)
 
 

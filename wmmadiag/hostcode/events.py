@@ -29,6 +29,7 @@ class Launch:
         buffers: content of each buffer of the arguments at that time: (content, the buffer that it was copied from).
         cooperative: whether all blocks run at once.
         numbers: those that the function around it has by name.
+        repeated: whether a loop makes it, of which a run takes a few turns.
     """
 
     kernel: KernelName
@@ -44,6 +45,7 @@ class Launch:
     contents: Mapping[int, tuple[str, Buffer | None]] = field(default_factory=dict)
     cooperative: bool = False
     numbers: Mapping[str, Term] = field(default_factory=dict)
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

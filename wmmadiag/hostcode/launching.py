@@ -122,6 +122,7 @@ def record_launch(
         contents,
         cooperative,
         _numbers(scope),
+        machine.repeating > 0,
     )
     machine.launches.append(launch)
     machine.events.append(launch)

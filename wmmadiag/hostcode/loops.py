@@ -48,8 +48,13 @@ def _while(machine: Machine, node: Node, scope: Scope) -> Signal:
 
 @runs("do_statement")
 def _do(machine: Machine, node: Node, scope: Scope) -> Signal:
-    body = field(node, "body")
-    signal = execute(machine, body, scope.inner()) if body is not None else None
+    body, condition = field(node, "body"), field(node, "condition")
+    once = condition is not None and machine.known(evaluate(machine, condition, scope)) == 0  # `do { … } while (0)`
+    machine.repeating += not once
+    try:
+        signal = execute(machine, body, scope.inner()) if body is not None else None
+    finally:
+        machine.repeating -= not once
     return None if signal in ("break", "continue") else signal
 
 
@@ -64,10 +69,12 @@ def _loop(
     if not launches and (nested or _is_long(machine, condition, scope)):
         return _indexed(machine, condition, body, scope)
     machine.loops += not launches
+    machine.repeating += launches
     try:
         return _turns(machine, condition, body, scope, advance, launches)
     finally:
         machine.loops -= not launches
+        machine.repeating -= launches
 
 
 def _turns(
@@ -160,7 +167,11 @@ def _range(machine: Machine, node: Node, scope: Scope) -> Signal:
             kind = variable.type if plain(variable.type) != "auto" else "int"
             held = assigned(machine, variable.name, kind, cell.value)
             inner.variables[variable.name] = cell if variable.reference and held is cell.value else Cell(held, kind)
-        signal = execute(machine, body, inner)
+        machine.repeating += launches
+        try:
+            signal = execute(machine, body, inner)
+        finally:
+            machine.repeating -= launches
         if isinstance(signal, Returned):
             return signal
         if signal == "break":

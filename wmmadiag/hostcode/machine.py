@@ -81,6 +81,7 @@ class Machine:
     depth: int = 0
     indices: int = 0
     loops: int = 0
+    repeating: int = 0  # loops around what is run that launch something
 
     def step(self) -> None:
         """Count one statement or call.

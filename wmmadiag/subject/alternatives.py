@@ -297,7 +297,8 @@ def _arithmetic(card: Card, session: Session, bound: BoundCase) -> Iterator[tupl
     for reading, other in other_readings(card, changes=2):
         if reading.kinds != {"arithmetic"}:
             continue
-        if computes_in(loaded.compilation, loaded.compiled.entry, reading.parameters):
+        entries = loaded.entries or (loaded.compiled.entry,)
+        if any(computes_in(loaded.compilation, one, reading.parameters) for one in entries):
             yield reading, other
 
 

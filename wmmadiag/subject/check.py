@@ -35,6 +35,7 @@ from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import repeating
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+from wmmadiag.subject.together import StagedRuns, Stages, Together
 from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Loaded:
     kernel: LoadedKernel
     compiled: CompiledVariant
     compilation: Compilation
+    entries: tuple[str, ...] = ()  # of the kernels that it is made of, where it is several
 
 
 @dataclass(slots=True)
@@ -118,6 +120,14 @@ class Session:
     tracer: Tracer | None = None
     words: tuple[str, ...] = ()
     readings: bool = True  # whether other readings of a wrong result are tried
+
+    def __post_init__(self) -> None:
+        """Kernels that are judged together are launched one after the other."""
+        if self._stages() is not None and not isinstance(self.runs, StagedRuns):
+            self.runs = StagedRuns(self.runs)
+
+    def _stages(self) -> Stages | None:
+        return self.card.derived.kernel.together if self.card.derived is not None else None
 
     def kernel(self, case: Case, variant: Variant) -> Loaded:
         """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too.
@@ -155,16 +165,31 @@ class Session:
             macros={name: value or None for name, value in macros.items()},
             include_paths=self.card.include_paths,
             std=self.card.std,
-            name_expressions=(entry,) if "<" in entry else (),
+            name_expressions=tuple(one for one in self._entries(entry) if "<" in one),
         )
 
+    def _entries(self, entry: str) -> tuple[str, ...]:
+        stages = self._stages()
+        return (entry,) if stages is None else tuple(dict.fromkeys(one.entry for one in stages.stages))
+
     def _load(self, variant: Variant, entry: str, macros: Mapping[str, str]) -> Loaded:
+        stages = self._stages()
+        if stages is not None:
+            return self._load_together(stages, variant, entry, macros)
         compilation = self.compiler(variant.source or self.card.source, self._options(entry, macros))
         symbol = compilation.entry(entry)
         kernel = self.backend(compilation.ptx, symbol.name, arch=self.arch)
         notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
         compiled = CompiledVariant(variant.name, symbol.demangled, dict(macros), compilation.compiler, notes)
         return Loaded(kernel, compiled, compilation)
+
+    def _load_together(self, stages: Stages, variant: Variant, entry: str, macros: Mapping[str, str]) -> Loaded:
+        compilation = self.compiler(variant.source or self.card.source, self._options(entry, macros))
+        entries = self._entries(entry)
+        kernels = {one: self.backend(compilation.ptx, compilation.entry(one).name, arch=self.arch) for one in entries}
+        notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
+        compiled = CompiledVariant(variant.name, entry, dict(macros), compilation.compiler, notes)
+        return Loaded(Together(stages, kernels), compiled, compilation, entries)
 
 
 def session_for(card: Card, arch: str, backend: Backend | None, compiler: Compiler | None) -> Session:

@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 
 from wmmadiag.errors import KernelFault, WmmadiagError
+from wmmadiag.hostcode.terms import Term, symbols
 from wmmadiag.launch import Launch
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
@@ -24,11 +25,13 @@ from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.check import Session, run_case
 from wmmadiag.subject.drafts.guess import distance_for
+from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
 from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.together import Said
 
-_PARTS, _BLOCKS = (2,), (3, 4, 5)  # that are tried besides what was taken
+_PARTS, _UNEVEN, _BLOCKS = (2,), 3, (3, 4, 5)  # that are tried besides what was taken
 
 
 def tried_at_all(card: Card, report: KernelReport, session: Session) -> KernelReport:
@@ -61,7 +64,7 @@ def _of_counted(card: Card, session: Session) -> Problem | None:
     assert card.derived is not None
     kernel = card.derived.kernel
     for name, case in product(kernel.counted, card.cases):
-        if case.name == RAGGED:
+        if case.name == RAGGED or name in card.derived.options.symbols:
             continue
         taken = kernel.usual.get(name)
         for count, other in _counted_otherwise(card, case, name):
@@ -77,11 +80,28 @@ def _counted_otherwise(card: Card, case: Case, name: str) -> Iterator[tuple[int,
     """A case with other numbers for what host code counts."""
     assert card.derived is not None
     if name in case.symbols:
-        for count in _PARTS if case.symbols[name] == 1 else ():
+        counts = _PARTS if case.symbols[name] == 1 else ()
+        for count in (*counts, *([_UNEVEN] if _is_rounded_up(card.derived.kernel, name) else [])):
             yield count, replace(card, cases=(replace(case, symbols={**case.symbols, name: count}),))
     elif list(map(str, card.launch.grid)) == [f"{card.derived.kernel.usual.get(name)}"]:
         for count in _BLOCKS:
             yield count, replace(card, cases=(case,), launch=replace(card.launch, grid=(count,)))
+
+
+def _is_rounded_up(kernel: Kernel, name: str) -> bool:
+    """Whether host code rounds up what it divides by a number: parts need not be equal, then."""
+    launched = [one for one in kernel.passed if isinstance(one, Term)]
+    if kernel.launch is not None:
+        launched += [one.value for one in kernel.launch.grid.members.values() if isinstance(one.value, Term)]
+    for stage in kernel.together.stages if kernel.together is not None else ():
+        launched += [*stage.grid, *(one.value for one in stage.arguments if isinstance(one, Said))]
+    return any(_divides_up(one, name) for one in launched)
+
+
+def _divides_up(term: Term, name: str) -> bool:
+    if term.op == "ceil_div" and name in symbols(term.args[1]):
+        return True
+    return any(_divides_up(one, name) for one in term.args if isinstance(one, Term))
 
 
 def _of_idle(card: Card, session: Session) -> Problem | None:

@@ -48,8 +48,12 @@ class SubjectOptions:
         return words + (["--std", self.std] if self.std else [])
 
 
-def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
+def open_subject(path: Path, options: SubjectOptions | None = None, *, together: bool = False) -> Card:
     """The card of a `.toml` file with the options laid over it, or one derived from a source.
+
+    Args:
+        path, options: what the user named, and said of it.
+        together: whether it may be of several kernels that a host function launches one after the other.
 
     Raises:
         ConfigurationError: the file cannot be read, is no card, or does not say enough.
@@ -64,7 +68,7 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
         return ptx_card(path, options)
     from wmmadiag.subject.drafts.derive import derived_card
 
-    card = derived_card(path, options)
+    card = derived_card(path, options, together=together)
     _check_derived_symbols(options.symbols, card)
     return card
 

@@ -9,9 +9,10 @@ from wmmadiag.ops.parts.rounding import Doubles
 
 
 def _bits(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
-    """Three ones for each zero, and ones first: no row is without a key, causal or not."""
+    """Three ones for each zero, and ones first: no row is without a key, causal or not; but where it is not by keys."""
     values = (rng.random(shape) < 0.75).astype(np.float64)
-    values[..., 0] = 1.0
+    if shape[-1] > 1:
+        values[..., 0] = 1.0
     return values
 
 

@@ -77,16 +77,20 @@ class NotDerived(ConfigurationError):
     open: Sequence[Open] = ()  # what it is
 
 
-def not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> NotDerived:
+def not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...], parts: Sequence[str] = ()) -> NotDerived:
+    """What to raise where something of a draft is open; `parts`: the kernels that it is of, where they are several."""
     options = list(dict.fromkeys(one.option for one in drafted.open if one.option))
     write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
     shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
     hint = f"give {shown}, or " if options and all(one.option for one in drafted.open) else ""
     lines = [f"  {one.what}: {one.why}" for one in drafted.open] + [f"  {one}" for one in assumed]
+    instead = f"write a card with `{write}` and fill in its TODOs"
+    if parts:  # a card is of one kernel
+        instead = f"check one of its kernels alone: --entry {shlex.quote(parts[0])}"
     error = NotDerived(
         f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",
         detail="\n".join(lines),
-        hint=f"{hint}write a card with `{write}` and fill in its TODOs",
+        hint=f"{hint}{instead}",
     )
     error.open = drafted.open
     return error

@@ -40,12 +40,16 @@ class Assignment:
     symbols: Mapping[str, str]  # of numbers that only host code knows; `constants`: of those that the code knows
     constants: Mapping[str, str]
     layouts: Mapping[str, str]  # the axes of roles, "HSK"
+    hides: bool | None = None  # whether what is not 0 in a mask hides; None where there is none
 
     def meaning(self) -> str:
         """In words: "dY is b, tokens is K"."""
         every = {**self.roles, **self.extents, **self.symbols, **self.constants}
         said = [f"{name} is {meant}" for name, meant in every.items()]
-        return ", ".join([*said, *(f"{role} has the axes {axes}" for role, axes in self.layouts.items())])
+        said += [f"{role} has the axes {axes}" for role, axes in self.layouts.items()]
+        if self.hides is not None:
+            said.append(f"what is not 0 in the mask {'hides' if self.hides else 'keeps'} a key")
+        return ", ".join(said)
 
 
 def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iterator[Assignment]:
@@ -59,16 +63,19 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
     if not pointers and not drafted.open and not always:
         return
-    unsaid = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_counted(drafted, one)]
+    unsaid = [
+        one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_counted(drafted, one, kernel)
+    ]
     named = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_extent(one, operation)]
     lists = [numbers] if unsaid == numbers else [numbers, unsaid]
     # Names are only what is likeliest: `hidden` is the depth of one product and the width of another.
     lists += [named] if numbers and named not in lists and len(named) <= _MOST_RENAMED else []
     chosen = (
-        Assignment(roles, extents, symbols, constants, layouts)
+        Assignment(roles, extents, symbols, constants, layouts, hides)
         for open_ones in lists
         for roles in _roles(kernel, operation, pointers)
         for layouts in _layouts(drafted, operation)
+        for hides in _hides(drafted)
         for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones, drafted.grid)
     )
     yield from islice(chosen, _MOST)
@@ -144,7 +151,7 @@ def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) 
         guards={own.get(name, name): step for name, step in kernel.guards.items()},
         steps={own.get(name, name): step for name, step in kernel.steps.items()},
     )
-    result = draft(renamed, operation, replace(wishes, layouts=meant.layouts))
+    result = draft(renamed, operation, replace(wishes, layouts=meant.layouts, hides=meant.hides))
     for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):
         argument.parameter = parameter
         if argument.role == "lengths":  # what they count is shown by the run
@@ -187,16 +194,17 @@ def _is_extent(argument: DraftArgument, operation: str) -> bool:
     return not parameter.pointer and not is_real(parameter) and argument.value in OPERATIONS[operation].extents
 
 
-def _is_counted(drafted: Draft, argument: DraftArgument) -> bool:
+def _is_counted(drafted: Draft, argument: DraftArgument, kernel: Kernel) -> bool:
     """Whether a number is what host code happens to pass, by names that mean nothing here: `B * T` for a GEMM's K.
 
-    What it counts of a known extent, `K / splits`, is meant so: with anything else its mistakes would not show.
+    What it counts of a known extent, `K / splits`, is meant so: with anything else its mistakes would not show. And so
+    is a number of parts that is tried.
     """
     parameter = argument.parameter
     if parameter.pointer or parameter.value or parameter.unread or is_real(parameter) or argument.reason != PASSED:
         return False
     unknown = unknown_symbols(drafted, argument.value, ())
-    return bool(unknown) and unknown == set(names_in(argument.value))
+    return bool(unknown) and unknown == set(names_in(argument.value)) and not unknown & set(kernel.counted)
 
 
 def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iterator[Mapping[str, str]]:
@@ -234,7 +242,7 @@ def _is_index(parameter: Parameter, role: Role) -> bool:
 
 
 def _layouts(drafted: Draft, operation: str) -> Iterator[Mapping[str, str]]:
-    """The axes that an array may have which is spread over the others, all of them first."""
+    """The axes that an array may have which is spread over the others, all of them first: a mask is one of keys."""
     role = next((one.role for one in drafted.arguments if one.layout == TODO), "")
     if not role:
         yield {}
@@ -242,7 +250,20 @@ def _layouts(drafted: Draft, operation: str) -> Iterator[Mapping[str, str]]:
     axes = OPERATIONS[operation].roles[role].axes
     for count in range(len(axes), 1, -1):
         for chosen in combinations(axes, count):
+            if role == "mask" and axes[-1] not in chosen:
+                continue
             yield {role: "".join(chosen)}
+
+
+def _hides(drafted: Draft) -> Sequence[bool | None]:
+    """Whether what is not 0 in a mask hides, as it may be: one of padding marks that, one of attention what it sees."""
+    mask = drafted.holding("mask")
+    if mask is None:
+        return (None,)
+    name = mask.parameter.name.lower()
+    if "pad" in name or "hide" in name:
+        return (True,)
+    return (False,) if "att" in name or "keep" in name or "valid" in name else (False, True)
 
 
 def _is_updated(operation: str, role: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.instantiated import instantiations
@@ -14,6 +15,7 @@ from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, Wishes
 
 if TYPE_CHECKING:
+    from wmmadiag.hostcode.machine import Machine
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
@@ -34,9 +36,36 @@ def completed(path: Path, kernel: Kernel, operation: str, options: SubjectOption
 
 
 def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
-    """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors."""
-    yield "", kernel
+    """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors.
+
+    Where every extent of several launches is told, what is counted is none of them.
+    """
+    kernel, said = with_given(kernel, operation, options)
     machine, drafted = kernel.machine, draft(kernel, operation, wishes_of(options))
+    known = OPERATIONS[operation]
+    extents = {name for name in known.cases[-1] if name in known.extents and name != known.optional}
+    told = kernel.together is not None and extents <= {one.value for one in drafted.arguments} | {*drafted.fixed}
+    counted = list(_with_counts(kernel, drafted, machine))
+    if not told or not counted:
+        yield said, kernel
+    yield from counted
+
+
+def with_given(kernel: Kernel, operation: str, options: SubjectOptions) -> tuple[Kernel, str]:
+    """The kernel with what the user says of numbers that its host code counts, and that in words."""
+    machine = kernel.machine
+    if machine is None or not options.symbols:
+        return kernel, ""
+    open_ones = {one.option for one in draft(kernel, operation, replace(wishes_of(options), symbols={})).open}
+    given = {name: int(text) for name, text in options.symbols.items()
+             if f"{_SYMBOL}{name}=" in open_ones and name in machine.names and text.isdecimal()}  # fmt: skip
+    if not given:
+        return kernel, ""
+    said = ", ".join(f"{name} = {count}" for name, count in given.items())
+    return replace(kernel, machine=replace(machine, usual={**machine.usual, **given}), counted=tuple(given)), said
+
+
+def _with_counts(kernel: Kernel, drafted: Draft, machine: Machine | None) -> Iterator[tuple[str, Kernel]]:
     marks = [one.option for one in drafted.open if one.option.startswith(_SYMBOL)]
     names = [one.removeprefix(_SYMBOL).rstrip("=") for one in marks]
     names = [one for one in names if machine is not None and one in machine.names and one not in machine.usual]

@@ -23,7 +23,7 @@ from wmmadiag.subject.drafts.assignments import (
     assigned,
     assignments,
 )
-from wmmadiag.subject.drafts.completed import completed, wishes_of
+from wmmadiag.subject.drafts.completed import completed, wishes_of, with_given
 from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
@@ -33,9 +33,10 @@ from wmmadiag.subject.drafts.host_calls.derived import (
     is_host_function,
     named_host_card,
 )
-from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
+from wmmadiag.subject.drafts.kernel import Kernel, read_host, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
+from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES
@@ -43,7 +44,7 @@ from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, recognised, unkept
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
-from wmmadiag.subject.drafts.which_kernel import several_instantiations
+from wmmadiag.subject.drafts.which_kernel import several_instantiations, several_parts
 
 if TYPE_CHECKING:
     from wmmadiag.subject.alternatives import Nearest
@@ -88,21 +89,60 @@ def recognised_operation(kernel: Kernel) -> Recognised:
     return recognised(kernel.entry, kernel.parameters, kernel.code, multiplies(kernel.code))
 
 
-def derived_card(path: Path, options: SubjectOptions) -> Card:
+def derived_card(path: Path, options: SubjectOptions, *, together: bool = False) -> Card:
     """A card derived from a source and options alone.
 
     Where names leave open what arguments mean, every meaning is tried, and one that is right is taken.
+
+    Args:
+        path, options: the source, and what the user said.
+        together: whether kernels that a host function launches one after the other may be judged as one.
 
     Raises:
         ConfigurationError: something cannot be derived; the message says what, and how to say it.
         SeveralKernelsError: several may be meant.
     """
+    if together and (whole := _together(path, options)) is not None:
+        return whole
     kernel = kernel_of(path, options)
     if kernel.stages and not options.entry:
         raise several_instantiations(path, kernel.stages)
     if kernel.commented:
         return _as_commented(path, kernel, options)
     return _derived_card(*_where_launched(path, kernel, options), options)
+
+
+def _together(path: Path, options: SubjectOptions) -> Card | None:
+    """The card of what a host function computes by several kernels, if they are right so, or it is plain what it is.
+
+    Raises:
+        ConfigurationError: the user named such a function, and no card can be derived.
+        SeveralKernelsError: nobody can say what they compute together; each of them is judged alone.
+    """
+    from wmmadiag.compile.sources import read_text
+    from wmmadiag.subject.alternatives import right_alternative
+
+    text = read_text(path)
+    if options.grid or options.block or not text.strip():
+        return None
+    host = read_host(path, text, options)
+    named = bool(options.entry) and names_function(host, options.entry)
+    if options.entry and not named:
+        return None
+    kernel = launched_together(path, text, options, host)
+    if kernel is None or kernel.together is None:
+        return None
+    parts = list(dict.fromkeys(one.entry for one in kernel.together.stages))
+    try:
+        card = _derived_card(path, kernel, options)
+    except ConfigurationError:
+        if named or len(parts) == 1:
+            raise
+        raise several_parts(path, kernel.entry, parts) from None
+    sure = not options.computes and card.derived is not None and not card.derived.doubt and not card.derived.near
+    if named or sure or len(parts) == 1 or right_alternative(card) is not None:
+        return card
+    raise several_parts(path, kernel.entry, parts)
 
 
 def _as_commented(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
@@ -202,6 +242,7 @@ def _card_or_tried(
         first: the operation that is likeliest. operations: that are tried, in their order.
         taken: why it is taken as the likeliest.
     """
+    kernel, _ = with_given(kernel, first, options)
     drafted = draft(kernel, first, wishes_of(options))
     try:
         return card_of(path, kernel, drafted, options, (*assumed, *[taken] * bool(taken)))
@@ -338,7 +379,8 @@ def card_of(
         if not {symbol, f"{symbol}q"} & set(options.symbols)
     }
     if drafted.open:
-        raise not_derived(drafted, path, assumed)
+        parts = kernel.together.stages if kernel.together is not None else ()
+        raise not_derived(drafted, path, assumed, [one.entry for one in parts])
     assumed += tuple(
         f"nothing tells the {meaning} that the kernel is made for: several are tried; --symbol {symbol}= says it"
         for symbol, meaning in drafted.untold.items()

@@ -143,7 +143,9 @@ def _open_term(result: Draft, argument: DraftArgument, wishes: Wishes) -> None:
         argument.layout = TODO
         why = 'nothing tells which of the axes B, H, S (queries) and K (keys) it has in memory: "SK", "HSK", "BK", …'
         result.open.append(Open(f"the layout of '{name}'", why))
-    if argument.role == "mask":
+    if argument.role == "mask" and wishes.hides is not None:
+        result.computes["mask_hides"] = str(int(wishes.hides))
+    elif argument.role == "mask":
         result.open.append(Open(f"the meaning of '{name}'", "mask_hides = true in [computes] if 1 hides a key"))
     if argument.role == "lengths" and role.usual:
         why = (

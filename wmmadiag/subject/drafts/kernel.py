@@ -34,6 +34,7 @@ from wmmadiag.subject.drafts.kernel_types import (
 )
 from wmmadiag.subject.drafts.structs import taken_apart
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
+from wmmadiag.subject.together import Stages
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask import AskScope
@@ -86,6 +87,7 @@ class Kernel:
     commented: bool = False  # whether the launch stands in a comment: nobody says that it is made so
     stages: tuple[str, ...] = ()  # its instantiations, where one way through the host code launches several
     counted: tuple[str, ...] = ()  # host symbols of which nobody says a value, and one was taken
+    together: Stages | None = None  # of the kernels of one host function that are judged as one: what it launches
 
     @property
     def usual(self) -> Values:
@@ -93,7 +95,8 @@ class Kernel:
         return self.machine.usual if self.machine is not None else {}
 
 
-def _read_host(path: Path, text: str, options: SubjectOptions) -> HostRead:
+def read_host(path: Path, text: str, options: SubjectOptions) -> HostRead:
+    """A source as read for all its kernels."""
     defines = {name: value or None for name, value in options.macros.items()}
     program = read_program(text, path.as_posix(), options.include_paths, defines)
     whole = "\n".join(one.data.decode("utf-8", "surrogateescape") for one in program.sources)
@@ -116,30 +119,37 @@ def with_types(path: Path, text: str, options: SubjectOptions, kernel: Kernel, t
 
 
 def read_kernel(
-    path: Path, text: str, options: SubjectOptions, host: HostRead | None = None, *, comments: bool = True
+    path: Path,
+    text: str,
+    options: SubjectOptions,
+    host: HostRead | None = None,
+    *,
+    comments: bool = True,
+    launched: tuple[Launch, Run] | None = None,
 ) -> Kernel:
     """A kernel of a CUDA source: the one that is named, or the one that is meant.
 
     Args:
         host: the source as it was read for another instantiation.
         comments: whether a launch that stands in a comment is taken where no host code makes any.
+        launched: the launch that is taken, of the kernel that `options.entry` names.
 
     Raises:
         ConfigurationError: there is no kernel, no such kernel, or several and none is named.
     """
     from wmmadiag.compile.kernel_code import kernel_code, multiplies
 
-    host = host or _read_host(path, text, options)
+    host = host or read_host(path, text, options)
     program, whole = host.program, host.whole
     every = [one for one in program.kernels() if one.function.body is not None]
     names = list(dict.fromkeys(one.function.qualified for one in every))
     launches = [(one, run) for run in host.runs for one in run.launches]
     entry, remarks = options.entry, tuple[str, ...]()
     if not entry:
-        launched = [name for name in names if any(_base(one.kernel.name) == _base(name) for one, _ in launches)]
+        made = [name for name in names if any(_base(one.kernel.name) == _base(name) for one, _ in launches)]
         multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
         told = partial(_tells, path, text, options, host)
-        entry = chosen_kernel(path, names, launched, multiplying, told)
+        entry = chosen_kernel(path, names, made, multiplying, told)
         remarks = tuple(filter(None, [chosen_remark(entry, names, multiplying)]))
     base = _base(entry)
     declared = [one for one in program.kernels(base) if "::" not in entry or _qualified(entry, one)]
@@ -151,7 +161,7 @@ def read_kernel(
             if names
             else "the source must define a __global__ function, or include it from a folder that -I names",
         )
-    own = [(one, run) for one, run in launches if _base(one.kernel.name) == base]
+    own = [launched] if launched is not None else [pair for pair in launches if _base(pair[0].kernel.name) == base]
     commented = comments and not own
     if commented:
         own = _launched_in_a_comment(path, text, options, program, declared[0])
@@ -231,7 +241,7 @@ def _launched_in_a_comment(
     written = commented_launch(text, program, kernel)
     if not written:
         return []
-    host = _read_host(path, text + written, options)
+    host = read_host(path, text + written, options)
     found = [(one, run) for run in host.runs for one in run.launches]
     return [pair for pair in found if _base(pair[0].kernel.name) == kernel.function.name and _is_whole(pair[0])]
 
@@ -365,7 +375,8 @@ def _open_parameters(program: Program, function: Found, launch: Launch | None) -
 
 
 def _name_expression(entry: str, function: Found, arguments: Sequence[str], given: bool) -> str:
-    if given or not function.function.template or not arguments:
+    template = function.function.template
+    if given or not template or not (arguments or all(one.default or one.pack for one in template)):
         return entry
     return f"{function.function.qualified}<{', '.join(arguments)}>"
 

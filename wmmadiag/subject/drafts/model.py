@@ -81,6 +81,7 @@ class Wishes:
     shared: str = ""
     symbols: Mapping[str, str] = field(default_factory=dict)
     layouts: Mapping[str, str] = field(default_factory=dict)  # of roles of which nothing tells which axes they have
+    hides: bool | None = None  # whether what is not 0 in a mask hides; None where nobody says
 
 
 def is_input(result: Draft, role: str | None) -> bool:

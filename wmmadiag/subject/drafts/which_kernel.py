@@ -55,6 +55,19 @@ def several_instantiations(path: Path, names: Sequence[str]) -> SeveralKernelsEr
     return error
 
 
+def several_parts(path: Path, function: str, names: Sequence[str]) -> SeveralKernelsError:
+    """What to raise where nobody can say what a host function computes by several kernels."""
+    listed = "\n".join(f"  {name}" for name in names)
+    error = SeveralKernelsError(
+        f"{path}: what '{function}' computes by several kernels fits no operation",
+        detail=f"kernels:\n{listed}",
+        hint=f"name one, --entry {shlex.quote(names[0])}, or say what they compute together: --entry {function} "
+        "--computes OP",
+    )
+    error.kernels = tuple(names)
+    return error
+
+
 def chosen_remark(entry: str, names: Sequence[str], multiplying: Sequence[str]) -> str:
     """Why this kernel was taken, where there are others; "" where there is no choice."""
     if len(names) < 2:

@@ -1,0 +1,146 @@
+"""Several kernels of one host function, judged as what they compute together."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import wmmadiag
+from wmmadiag.cli.main import main
+from wmmadiag.errors import UnsupportedError
+from wmmadiag.subject.drafts.kernel import read_host
+from wmmadiag.subject.drafts.launched_together import launched_together
+from wmmadiag.subject.open_subject import SubjectOptions
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SETS = Path(__file__).parents[1] / "reading"
+SPLIT = SETS / "unseen8" / "splitk_gemm_reduce.cu"
+
+TWO = """
+__global__ void scale(const float* x, float* tmp, int n, float factor) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) tmp[i] = factor * x[i];
+}
+__global__ void shift(const float* tmp, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tmp[i] + 1.0f;
+}
+void run(const float* x, float* y, int n, float factor) {
+    float* tmp;
+    cudaMalloc(&tmp, n * sizeof(float));
+    BODY
+    cudaFree(tmp);
+}
+"""
+BOTH = "scale<<<(n + 127) / 128, 128>>>(x, tmp, n, factor); shift<<<(n + 127) / 128, 128>>>(tmp, y, n);"
+
+
+def whole(tmp_path, body, text=TWO):
+    path = tmp_path / "two.cu"
+    path.write_text(text.replace("BODY", body))
+    options = SubjectOptions()
+    return launched_together(path, path.read_text(), options, read_host(path, path.read_text(), options))
+
+
+def test_arrays_and_numbers_are_those_of_the_function(tmp_path):
+    found = whole(tmp_path, BOTH)
+    assert found.entry == "run"
+    assert [(one.name, one.pointer, one.const) for one in found.parameters] == [
+        ("x", True, True), ("y", True, False), ("n", False, False), ("factor", False, False)
+    ]  # fmt: skip
+    (size,) = found.together.own.values()
+    assert str(size).count("'n'") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "scale<<<(n + 127) / 128, 128>>>(x, y, n, factor);",
+        "scale<<<1, 128>>>(x, y, n, factor); scale<<<2, 64>>>(x, y, n, factor);",  # nothing is handed on
+        f"for (int i = 0; i < 3; ++i) {{ {BOTH} }}",  # how often is not followed
+        f"while (n > 0) {{ {BOTH} --n; }}",
+        BOTH.replace("shift<<<(n + 127) / 128", "shift<<<blocks_of(n)"),  # how it is launched is not known
+        BOTH.replace("; shift", "; cudaMemcpy(tmp, x, n * 4, cudaMemcpyDeviceToDevice); shift"),
+    ],
+)
+def test_nothing_is_judged_together_that_is_not_known_to_be_one(tmp_path, body):
+    assert whole(tmp_path, body) is None
+
+
+def test_a_macro_that_checks_a_launch_is_no_loop(tmp_path):
+    text = "#define CHECKED(launch) do { launch; } while (0)\n" + TWO
+    one, other = BOTH.rstrip(";").split("; ")
+    assert whole(tmp_path, f"CHECKED(({one})); CHECKED(({other}));".replace("((", "(").replace("));", ");"), text)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("unseen4/splitk_two_kernels", "splits = 2"),
+        ("unseen5/attention_three_kernels", "qk_kernel, softmax_rows_kernel, pv_kernel"),
+        ("unseen6/splitk_two_kernels", "splits = 2"),
+        ("unseen8/flash_decoding_splitkv", "taken as decode_attention"),  # its workspace is cut in three
+        ("unseen8/splitk_gemm_reduce", "splits = 2"),
+    ],
+)
+def test_what_they_compute_together_is_right(source, found):
+    report = wmmadiag.check(SETS / f"{source}.cu")
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    assert found in " ".join(report.assumed) and "is judged as a whole" in " ".join(report.assumed)
+
+
+@pytest.mark.parametrize(
+    ("source", "bug"),
+    [
+        ("unseen8/splitk_gemm_reduce", "one_part_short"),  # each kernel is right by something alone
+        ("unseen8/splitk_gemm_reduce", "slice_rounded_down"),  # right where parts are equal
+        ("unseen8/splitk_gemm_reduce", "part_of_rows"),
+        ("unseen8/flash_decoding_splitkv", "weights_of_parts"),
+        ("unseen6/splitk_two_kernels", "one_part"),
+    ],
+)
+def test_a_mistake_in_any_of_them_is_not_called_right(tmp_path, capsys, source, bug):
+    path = SETS / f"{source}.cu"
+    change = tomllib.loads(path.with_suffix(".bugs.toml").read_text("utf-8"))[bug]
+    broken = tmp_path / path.name
+    broken.write_text(path.read_text("utf-8").replace(change["old"].strip("\n"), change["new"].strip("\n")))
+    assert main(["check", str(broken)]) != 0, capsys.readouterr().out
+
+
+def test_the_user_says_in_how_many_parts(capsys):
+    words = ["check", str(SPLIT), "--entry", "gemm_splitk", "--computes", "gemm", "--symbol", "splits=3"]
+    assert main(words) == 0
+    assert "K=320 splits=3" in capsys.readouterr().out
+
+
+def test_one_of_them_is_taken_alone_by_its_name(capsys):
+    assert main(["check", str(SPLIT), "--entry", "gemm_splitk_partial"]) == 0
+    assert "judged as a whole" not in capsys.readouterr().out
+
+
+def test_a_diagnosis_is_of_one_kernel(tmp_path):
+    broken = tmp_path / SPLIT.name
+    broken.write_text(SPLIT.read_text("utf-8").replace("s < splits; ++s) sum", "s + 1 < splits; ++s) sum"))
+    options = {"entry": "gemm_splitk", "computes": "gemm", "symbols": {"splits": "2"}}
+    with pytest.raises(UnsupportedError, match=re.escape("'gemm_splitk' launches several kernels")) as caught:
+        wmmadiag.diagnosis(broken, **options)
+    assert caught.value.hint == "name it: --entry gemm_splitk_partial"
+    assert main(["check", str(broken), "--entry", "gemm_splitk", "--computes", "gemm", "--symbol", "splits=2",
+                 "--diagnose"]) == 1  # fmt: skip
+
+
+def test_a_fault_in_the_second_kernel_is_told_at_its_line(tmp_path):
+    broken = tmp_path / SPLIT.name
+    text = SPLIT.read_text("utf-8").replace("if (i >= MN) return;", "")
+    text = text.replace("partial[(size_t)s * MN + i]", "partial[(size_t)(s + 90) * MN + i]")
+    broken.write_text(text)
+    report = wmmadiag.check(broken, entry="gemm_splitk", computes="gemm", symbols={"splits": 2})
+    line = next(at for at, one in enumerate(text.splitlines(), 1) if "s + 90" in one)
+    assert any(case.problem is not None and f":{line}" in case.problem.place for case in report.cases)

@@ -1,0 +1,390 @@
+"""What a host function computes by several kernels, one of which reads what another wrote, as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.events import Launch, Product
+from wmmadiag.hostcode.host import Run
+from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.program import plain_name
+from wmmadiag.hostcode.terms import ZERO, Term
+from wmmadiag.hostcode.types import bytes_of, plain
+from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
+from wmmadiag.numerics.element_types import element_type
+from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.kernel import HostRead, Kernel, read_host, read_kernel
+from wmmadiag.subject.drafts.kernel_types import compile_options
+from wmmadiag.subject.together import Said, Stage, Stages, Where
+
+if TYPE_CHECKING:
+    from wmmadiag.ptx.parameter_uses import ParameterUse
+    from wmmadiag.subject.open_subject import SubjectOptions
+
+_MOST = 8  # launches
+_SAMPLES = (64, 96)
+_KEPT = frozenset({"", "zero", "computed", "values", "set"})  # what is known, or the same before all launches
+
+
+@dataclass(slots=True)
+class _Use:
+    """What one launch does with one buffer."""
+
+    read: bool = False
+    written: bool = False
+
+
+@dataclass(slots=True)
+class _Step:
+    """One launch of the host's function, with its kernel as it is launched so."""
+
+    launch: Launch
+    kernel: Kernel
+    uses: dict[int, _Use] = field(default_factory=dict)  # by the buffer's id
+    parameters: dict[int, Parameter] = field(default_factory=dict)  # … the kernel's own parameter for it
+
+
+def launched_together(path: Path, text: str, options: SubjectOptions, host: HostRead | None = None) -> Kernel | None:
+    """The launches of a host function as one kernel, named as the function is; None where no such function is found.
+
+    A function is one if all that it launches is known, and one launch reads what another one wrote. Of several the
+    first is taken; with `options.entry` the one of that name.
+    """
+    host = host or read_host(path, text, options)
+    for run in host.runs:
+        root = run.machine.root
+        if root == "main" or (options.entry and plain_name(root) != plain_name(options.entry)):
+            continue
+        if 1 < len(run.launches) <= _MOST and run.complete and _are_plain(run):
+            found = _as_one(path, text, options, host, run)
+            if found is not None:
+                return found
+    return None
+
+
+def names_function(host: HostRead, entry: str) -> bool:
+    """Whether a name is that of a host function that launches several kernels, and of no kernel."""
+    if host.program.kernels(plain_name(entry)):
+        return False
+    return any(plain_name(run.machine.root) == plain_name(entry) and len(run.launches) > 1 for run in host.runs)
+
+
+def _are_plain(run: Run) -> bool:
+    """Whether each launch is made once, of a kernel that is known, and no library computes in between."""
+    if any(isinstance(one, Product) for one in run.events):
+        return False
+    return not any(
+        one.repeated or one.cooperative or "?" in "".join(one.kernel.arguments) or "{" in "".join(one.kernel.arguments)
+        for one in run.launches
+    )
+
+
+def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run: Run) -> Kernel | None:
+    steps = []
+    run.machine.settle()
+    for launch in run.launches:
+        named = replace(options, entry=launch.kernel.name)
+        try:
+            steps.append(_Step(launch, read_kernel(path, text, named, host, launched=(launch, run))))
+        except WmmadiagError:
+            return None
+    if any("{" in one.kernel.entry or one.kernel.uninstantiated for one in steps) or not _note_uses(
+        steps, path, options
+    ):
+        return None
+    buffers = {id(one): one for step in steps for one in _buffers(step)}
+    own = _own(steps, buffers)
+    if not own:
+        return None
+    keys = {one: f"memory{number}" for number, one in enumerate(buffers)}
+    numbers = _numbers(steps, run.machine, [buffers[one].size for one in own])
+    if numbers is None:
+        return None
+    outer = [one for one in buffers if one not in own]
+    stages = _stages(steps, keys)
+    if stages is None or not _are_known(stages, [buffers[one].size for one in own], numbers, run.machine):
+        return None
+    arrays = [_array(steps, buffers[one], one) for one in outer]
+    figures = [_number(run.machine, name, real) for name, real in numbers.items()]
+    passed: list[Value] = [Pointer(buffers[one], ZERO, buffers[one].element) for one in outer]
+    passed += [Term("symbol", (name,), real) for name, real in numbers.items()]
+    made = Stages(
+        tuple(stages),
+        {name: len(outer) + number for number, name in enumerate(numbers)},
+        {keys[one]: number for number, one in enumerate(outer)},
+        {keys[one]: buffers[one].size for one in own},
+        dict(run.machine.usual),
+    )
+    return _whole(steps, run, host, (*arrays, *figures), tuple(passed), made, {id(buffers[one]) for one in outer})
+
+
+def _note_uses(steps: Sequence[_Step], path: Path, options: SubjectOptions) -> bool:
+    """Fill in what each launch reads and writes, as its compiled code shows; False where it does not compile."""
+    from wmmadiag.compile import compile_source
+    from wmmadiag.ptx.parameter_uses import parameter_uses
+    from wmmadiag.ptx.parser import parse
+
+    entries = [step.kernel.entry for step in steps]
+    made = replace(
+        compile_options(options), name_expressions=tuple(dict.fromkeys(one for one in entries if "<" in one))
+    )
+    try:
+        compiled = compile_source(path, made)
+        for step in steps:
+            name = compiled.entry(step.kernel.entry).name
+            uses = parameter_uses(parse(compiled.ptx, name=path.as_posix(), entry=name), name)
+            _note_step(step, uses)
+    except WmmadiagError:
+        return False
+    return True
+
+
+def _note_step(step: _Step, uses: Sequence[ParameterUse]) -> None:
+    index = -1
+    for struct, run in groupby(zip(step.kernel.parameters, step.kernel.passed, strict=True), lambda one: one[0].struct):
+        for parameter, value in run:
+            index += not struct
+            if not isinstance(value, Pointer) or not parameter.pointer:
+                continue
+            use = step.uses.setdefault(id(value.buffer), _Use())
+            step.parameters.setdefault(id(value.buffer), parameter)
+            members = uses[index].members if not struct and index < len(uses) else ()
+            # What is not followed may be done.
+            known = bool(members) and all(one.pointer for one in members)
+            use.read |= any(one.read or one.added for one in members) if known else True
+            use.written |= any(one.written or one.added for one in members) if known else not parameter.const
+        index += bool(struct)
+
+
+def _buffers(step: _Step) -> Iterator[Buffer]:
+    for value in step.kernel.passed:
+        if isinstance(value, Pointer):
+            yield value.buffer
+
+
+def _own(steps: Sequence[_Step], buffers: Mapping[int, Buffer]) -> list[int]:
+    """The buffers that a launch writes first and a later one reads, and that are no result of the last one."""
+    last = {one for one, use in steps[-1].uses.items() if use.written}
+    found = []
+    for one in buffers:
+        using = [step.uses[one] for step in steps if one in step.uses]
+        handed_on = using[0].written and not using[0].read and any(use.read for use in using[1:])
+        if handed_on and one not in last:
+            found.append(one)
+    return found
+
+
+def _numbers(steps: Sequence[_Step], machine: Machine, sizes: Sequence[Term | None]) -> dict[str, bool] | None:
+    """The host symbols that a launch depends on and nobody gives a value, with whether they are real; None for others.
+
+    In the order in which the function has them, as far as that is known.
+    """
+    found: dict[str, bool] = {}
+
+    def add(term: Term) -> None:
+        if term.op == "symbol" and term.args[0] not in machine.usual:
+            found[term.args[0]] = found.get(term.args[0], False) or term.real
+        for one in term.args:
+            if isinstance(one, Term):
+                add(one)
+
+    for step in steps:
+        launch = step.launch
+        shapes = [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
+        for parameter, value in zip(step.kernel.parameters, step.kernel.passed, strict=True):
+            if parameter.value:
+                continue
+            if isinstance(value, Term):
+                add(value)
+            elif isinstance(value, Pointer):
+                add(value.offset)
+            else:
+                return None
+        for one in (*shapes, launch.shared):
+            if not isinstance(one, Term):
+                return None
+            add(one)
+    for size in sizes:
+        if size is not None:
+            add(size)
+    order = {name: at for at, name in enumerate(machine.names)}
+    return dict(sorted(found.items(), key=lambda one: order.get(one[0], len(order))))
+
+
+def _stages(steps: Sequence[_Step], keys: Mapping[int, str]) -> list[Stage] | None:
+    found = []
+    seen: set[int] = set()
+    for step in steps:
+        launch = step.launch
+        cleared = []
+        for one in step.uses:
+            content, copy = launch.contents.get(one, ("", None))
+            if content == "zero":
+                cleared.append(keys[one])
+            elif one in seen and (copy is not None or content not in _KEPT - {"values", "set"}):
+                return None  # the host has put something there in between
+            seen.add(one)
+        arguments = [
+            _argument(parameter, value, keys)
+            for parameter, value in zip(step.kernel.parameters, step.kernel.passed, strict=True)
+        ]
+        if not isinstance(launch.shared, Term) or None in arguments:
+            return None
+        found.append(
+            Stage(
+                step.kernel.entry,
+                _shape(launch.grid),
+                _shape(launch.block),
+                launch.shared,
+                tuple(one for one in arguments if one is not None),
+                tuple(one.name for one in step.kernel.parameters),
+                _structs(step),
+                tuple(cleared),
+            )
+        )
+    return found
+
+
+def _shape(shape: Struct) -> tuple[Term, ...]:
+    values = (shape.members[axis].value for axis in "xyz")
+    return tuple(one if isinstance(one, Term) else ZERO for one in values)
+
+
+def _argument(parameter: Parameter, value: Value | None, keys: Mapping[int, str]) -> Where | Said | None:
+    """What a launch gives for one parameter; None where that is not known."""
+    element = element_type(parameter.dtype or "")
+    if element is None:
+        return None
+    if parameter.value:
+        return Said(terms.parsed(parameter.value), element)
+    if isinstance(value, Term):
+        return Said(value, element)
+    if not isinstance(value, Pointer):
+        return None
+    each = bytes_of(plain(value.element)) or (element.bytes if value.offset == ZERO else 0)
+    offset = terms.combined("*", terms.number(each or 0), value.offset)
+    return Where(keys[id(value.buffer)], offset, element) if each else None
+
+
+def _structs(step: _Step) -> tuple[tuple[int, int], ...]:
+    found, index = [], 0
+    for struct, run in groupby(step.kernel.parameters, lambda one: one.struct):
+        count = len(list(run))
+        if struct:
+            found.append((index, count))
+        index += count
+    return tuple(found)
+
+
+def _are_known(
+    stages: Sequence[Stage], sizes: Sequence[Term | None], numbers: Mapping[str, bool], machine: Machine
+) -> bool:
+    """Whether every number of the launches comes out where those of the function are given."""
+    every = [one for one in sizes if one is not None]
+    for stage in stages:
+        every += [*stage.grid, *stage.block, stage.shared]
+        every += [one.offset if isinstance(one, Where) else one.value for one in stage.arguments]
+    samples = [{**machine.usual, **dict.fromkeys(numbers, one)} for one in _SAMPLES]
+    return all(any(terms.value(one, sample) is not None for sample in samples) for one in every)
+
+
+def _array(steps: Sequence[_Step], buffer: Buffer, key: int) -> Parameter:
+    """A buffer of the function as a parameter: its own name, the type of the kernels' for it."""
+    using = [step for step in steps if key in step.uses]
+    first = using[0].parameters[key]
+    read_only = not any(step.uses[key].written for step in using)
+    return replace(
+        first,
+        name=buffer.name or first.name,
+        const=read_only,
+        struct="",
+        label="",
+        value="",
+        added=any(step.parameters[key].added for step in using),
+    )
+
+
+def _number(machine: Machine, name: str, real: bool) -> Parameter:
+    plain_names = [one for one in machine.names.get(name, ()) if one.isidentifier()]
+    kind = "float" if real else "int"
+    return Parameter(plain_names[0] if plain_names else name, kind, False, False, "f32" if real else "s32")
+
+
+def _whole(
+    steps: Sequence[_Step],
+    run: Run,
+    host: HostRead,
+    parameters: tuple[Parameter, ...],
+    passed: tuple[Value, ...],
+    made: Stages,
+    outer: set[int],
+) -> Kernel:
+    """The kernel that stands for all of them."""
+    multiplying = max(steps, key=lambda one: _multiplies(one.kernel.code))  # the first of equals
+    shape = multiplying.launch
+    contents: dict[int, tuple[str, Buffer | None]] = {}
+    for step in steps:
+        for one in step.uses:
+            if one in outer:
+                contents.setdefault(one, step.launch.contents.get(one, ("", None)))
+    root = run.machine.root
+    launch = replace(
+        shape, kernel=KernelName(root), shared=ZERO, arguments=passed, contents=contents, facts=steps[-1].launch.facts
+    )
+    listed = ", ".join(dict.fromkeys(step.kernel.entry for step in steps))
+    guards, tiles = _guards(steps, parameters, passed)
+    constants: dict[str, terms.Number] = {}
+    for step in steps:
+        constants |= step.kernel.constants
+    return Kernel(
+        root,
+        parameters,
+        passed,
+        launch,
+        run.machine,
+        (),
+        constants,
+        "\n".join(step.kernel.code for step in steps),
+        host.whole,
+        (),
+        (f"'{root}' is judged as a whole, which launches {listed}; --entry NAME takes one of them alone",),
+        fixed=multiplying.kernel.fixed,
+        named=multiplying.kernel.named,
+        guards=guards,
+        steps=tiles,
+        declared=multiplying.kernel.declared,
+        host=host,
+        together=made,
+    )
+
+
+def _guards(
+    steps: Sequence[_Step], parameters: Sequence[Parameter], passed: Sequence[Value]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Of the numbers of the whole what its kernels compare indices with, and what they step through them by."""
+    names = {value.args[0]: one.name for one, value in zip(parameters, passed, strict=True)
+             if isinstance(value, Term)}  # fmt: skip
+    guards: dict[str, int] = {}
+    tiles: dict[str, int] = {}
+    for step in steps:
+        for parameter, value in zip(step.kernel.parameters, step.kernel.passed, strict=True):
+            if not isinstance(value, Term) or value.op != "symbol" or value.args[0] not in names:
+                continue
+            name = names[value.args[0]]
+            label = parameter.label.rpartition(".")[2] or parameter.name
+            for own, whole in ((step.kernel.guards, guards), (step.kernel.steps, tiles)):
+                if label in own:
+                    whole[name] = max(own[label], whole.get(name, 1))
+    return guards, tiles
+
+
+def _multiplies(code: str) -> int:
+    from wmmadiag.compile.kernel_code import multiplies
+
+    return multiplies(code)

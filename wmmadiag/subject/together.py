@@ -1,0 +1,211 @@
+"""Kernels that one function of the host launches one after the other, run as if they were one.
+
+What they compute together is what the host's function is for: a sum over parts of K and a second kernel that adds the
+parts, the two products of a low-rank update. Memory that one hands on to the next is the function's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.errors import UndecidedError
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.terms import Number, Term
+from wmmadiag.launch import Dim3, Launch, LoadedKernel, RunStats
+from wmmadiag.numerics.element_types import ElementType, storage_dtype
+
+_ROOM, _TIMES = 1 << 20, 8  # bytes of memory whose size nobody says, and times all arrays together
+_POISON = 0xFF  # each byte: a NaN in every type that has one
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A pointer that a launch is given: into an argument of the function, or into memory of its own."""
+
+    memory: str
+    offset: Term  # bytes
+    element: ElementType
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A number that a launch is given."""
+
+    value: Term
+    element: ElementType
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of the launches; every number is a term of host code."""
+
+    entry: str  # the kernel's name or name expression
+    grid: tuple[Term, ...]
+    block: tuple[Term, ...]
+    shared: Term
+    arguments: tuple[Where | Said, ...]
+    names: tuple[str, ...]
+    structs: tuple[tuple[int, int], ...] = ()  # as `Launch.structs`
+    cleared: tuple[str, ...] = ()  # memory that the host sets to zero before it
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What a function launches, in order.
+
+    Attributes:
+        numbers: host symbol → index of the argument of the whole that has its value.
+        arrays: memory → index of the argument of the whole that it is.
+        own: memory that the function makes or is lent for itself → its bytes, None where nobody says.
+        usual: the values of other host symbols.
+    """
+
+    stages: tuple[Stage, ...]
+    numbers: Mapping[str, int]
+    arrays: Mapping[str, int]
+    own: Mapping[str, Term | None]
+    usual: Mapping[str, Number]
+
+
+@dataclass(slots=True)
+class Together:
+    """The kernels of `Stages`, ready to be launched as one; `kernels`: by their entries."""
+
+    stages: Stages
+    kernels: Mapping[str, LoadedKernel]
+
+    def launch(self, launch: Launch) -> RunStats:
+        """Run all of them to completion, as `LoadedKernel.launch`."""
+        return summed([kernel.launch(one) for kernel, one in self.launches(launch)])
+
+    def launches(self, launch: Launch) -> Iterator[tuple[LoadedKernel, Launch]]:
+        """Each kernel with its launch, to be run before the next one is asked for.
+
+        Args:
+            launch: of the whole: its arguments are those of the host's function.
+
+        Raises:
+            UndecidedError: a number of a launch is not known.
+        """
+        values = {**self.stages.usual, **self._given(launch)}
+        held = self._memory(launch, values)
+        fresh = {self._key(index): spans for index, spans in launch.fresh}
+        fresh |= {name: range(held[name].nbytes) for name in self.stages.own}
+        for stage in self.stages.stages:
+            for name in stage.cleared:
+                held[name][...] = 0
+                fresh.pop(name, None)
+            arguments: list[Any] = []
+            unwritten: list[tuple[int, range]] = []
+            for index, one in enumerate(stage.arguments):
+                if isinstance(one, Said):
+                    arguments.append(_scalar(one, values))
+                    continue
+                offset = int(_known(one.offset, values))
+                arguments.append(_elements(held[one.memory][offset:], one.element))
+                span = fresh.get(one.memory)
+                if span is not None:
+                    unwritten.append((index, range(max(0, span.start - offset), max(0, span.stop - offset))))
+            yield self.kernels[stage.entry], Launch(
+                _shape(stage.grid, values), _shape(stage.block, values), tuple(arguments),
+                int(_known(stage.shared, values)), stage.names, tuple(unwritten), (), stage.structs,
+            )  # fmt: skip
+            # What it has left unwritten of these holds poison, which shows in the result.
+            for one in stage.arguments:
+                if isinstance(one, Where):
+                    fresh.pop(one.memory, None)
+
+    def _key(self, index: int) -> str:
+        return next((name for name, one in self.stages.arrays.items() if one == index), "")
+
+    def _given(self, launch: Launch) -> dict[str, Number]:
+        found: dict[str, Number] = {}
+        for name, index in self.stages.numbers.items():
+            value = np.asarray(launch.arguments[index])
+            found[name] = float(value) if value.dtype.kind == "f" else int(value)
+        return found
+
+    def _memory(self, launch: Launch, values: Mapping[str, Number]) -> dict[str, NDArray[np.uint8]]:
+        held: dict[str, NDArray[np.uint8]] = {}
+        for name, index in self.stages.arrays.items():
+            array = launch.arguments[index]
+            assert isinstance(array, np.ndarray)
+            held[name] = array.reshape(-1).view(np.uint8)
+        room = _ROOM + _TIMES * sum(one.nbytes for one in held.values())
+        for name, size in self.stages.own.items():
+            count = room if size is None else int(_known(size, values))
+            held[name] = np.full(max(count, 0), _POISON, np.uint8)
+        return held
+
+
+@dataclass(slots=True)
+class StagedRuns:
+    """Launches such kernels one after the other, and says what checks found in any of them."""
+
+    inner: Any  # runs of one kernel, `wmmadiag.subject.check.Runs`
+    found: list[Any] = field(default_factory=list)
+
+    def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
+        """Run to completion, as `LoadedKernel.launch`."""
+        self.found = []
+        if not isinstance(kernel, Together):
+            return self._launched(kernel, launch)
+        return summed([self._launched(one, own) for one, own in kernel.launches(launch)])
+
+    def _launched(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
+        try:
+            stats: RunStats = self.inner.launch(kernel, launch)
+        finally:
+            self.found += [one for one in self.inner.reported() if one not in self.found]
+        return stats
+
+    def reported(self) -> tuple[Any, ...]:
+        """What was found in the last launch, also when it died."""
+        return tuple(self.found)
+
+
+def summed(several: Sequence[RunStats]) -> RunStats:
+    """Several runs as one."""
+    last = several[-1]
+    return replace(
+        last,
+        warp_instructions=sum(one.warp_instructions for one in several),
+        seconds=sum(one.seconds for one in several),
+        output="".join(one.output for one in several),
+    )
+
+
+def _elements(memory: NDArray[np.uint8], element: ElementType) -> NDArray[Any]:
+    kind = storage_dtype(element)
+    return memory[: memory.size // kind.itemsize * kind.itemsize].view(kind)
+
+
+def _known(term: Term, values: Mapping[str, Number]) -> Number:
+    found = terms.value(term, values)
+    if found is None:
+        missing = ", ".join(sorted(terms.symbols(term) - values.keys())) or "a number"
+        raise UndecidedError(
+            f"a launch of the host's function depends on {missing}, which nobody says",
+            hint="name one of its kernels with --entry, to check it alone",
+        )
+    return found
+
+
+def _shape(shape: tuple[Term, ...], values: Mapping[str, Number]) -> Dim3:
+    x, y, z = (int(_known(one, values)) for one in shape)
+    return x, y, z
+
+
+def _scalar(said: Said, values: Mapping[str, Number]) -> Any:
+    number = _known(said.value, values)
+    if said.element.is_float:
+        from wmmadiag.subject.inputs import rounded
+
+        return rounded(np.asarray([float(number)], np.float64), said.element)[0]
+    kind = storage_dtype(said.element)
+    return np.asarray([int(number)]).astype(kind)[0]
