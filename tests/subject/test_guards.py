@@ -32,6 +32,9 @@ __global__ void k(float* C, int M, int N, Params p) {
         ("store(C, tile, p.rows);", {"rows": 1}),  # by the name that the number has in the kernel
         ("store(C, somewhere(row), M);", {}),
         ("store(C, row, 64);", {}),
+        ("for (int i = threadIdx.x; i < 512; i += blockDim.x) if (tile + i / 8 < M) C[i] = 0;", {"M": 1}),
+        ("for (int i = tile; i < 512; i += blockDim.x) if (i < M) C[i] = 0;", {}),  # by how many threads there are
+        ("for (int i = tile; i < 512; i += 24) if (i < M) C[i] = 0;", {"M": 8}),
         ("for (int i = lane; i < N; i += 32) C[i] = 0;", {}),
         ("assert(row < M);", {}),
         ("if (N % 16 != 0) return; if (row < N) C[row] = 0;", {}),

@@ -238,10 +238,16 @@ class Operation:
     single: Mapping[str, str] = field(default_factory=dict)
     # the symbol of parts of an output of which inputs say how long each is; "" for none
     groups: str = ""
+    # extents that are another's, but where an array is there that counts them itself: {"key_starts": "U"}
+    counted_by: Mapping[str, str] = field(default_factory=dict)
+    # extents that usual cases have alike → the second's value in a case of a kernel that takes both as numbers
+    apart: Mapping[tuple[str, str], int] = field(default_factory=dict)
     optional: str = ""  # the symbol of a leading axis that tensors have only where it is not 1; "" for none
     divisors: Mapping[str, str] = field(default_factory=dict)  # symbols of which each divides another: {"Hkv": "H"}
     # how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
     extents: Mapping[str, str] = field(default_factory=dict)
+    # names of numbers that together mean something else than each alone, as literature has them: name → spelling
+    dialects: tuple[Mapping[str, str], ...] = ()
     # numbers that follow from parameters, "{scale}" being one's value: expression → spellings
     derived: Mapping[str, str] = field(default_factory=dict)
     distances: tuple[Distance, ...] = ()  # leading dimensions and strides between matrices

@@ -198,6 +198,12 @@ OPERATION = Operation(
         _RESULT[2]: "p oh outh hout outputh outheight outputheight ho",
         _RESULT[3]: "q ow outw wout outputw outwidth outputwidth wo",
     },
+    apart={("R", "S"): 2},
+    # U and V are strides; P and Q beside them are the output's extents, or padding.
+    dialects=(
+        {"u": "strideh", "v": "stridew", "p": "padh", "q": "padw"},
+        {"u": "strideh", "v": "stridew"},
+    ),
     derived={"stride": "stride", "pad": "pad padding", "dilation": "dilation"},
     # The second has no extent that another one has, and windows that overhang each edge.
     cases=(

@@ -22,7 +22,7 @@ _ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound
 
 
 def _starts(shape: tuple[int, ...], _: ElementType, rows: int, __: np.random.Generator) -> Doubles:
-    """Where sequences begin, then the number of rows: lengths that differ; the same ones for queries and keys."""
+    """Where sequences begin, then the number of rows: lengths that differ; as many queries as keys where rows are."""
     count = shape[-1] - 1
     if count < 1:
         return np.zeros(shape)
@@ -105,6 +105,7 @@ OPERATION = Operation(
     bound=_bound,
     symbols={"H": "1", "U": "T", "Hkv": "H", "Dv": "D", "causal": "0"},
     separate=("H", "Hkv"),
+    counted_by={"key_starts": "U"},
     made_for={"D": "head dimension"},
     divisors={"Hkv": "H"},
     extents={

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.guess import folded, value_for
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, Wishes
@@ -32,7 +34,26 @@ def completed(path: Path, kernel: Kernel, operation: str, options: SubjectOption
             yield f"{said} (and not right with {'; '.join(before)})" if before else said, one
             before.append(said)
     else:
+        yield from _in_dialects(kernel, operation)
         yield from _counted(kernel, operation, options)
+
+
+def _in_dialects(kernel: Kernel, operation: str) -> Iterator[tuple[str, Kernel]]:
+    """The kernel with its numbers by other names, where those that it has mean something else together."""
+    numbers = {folded(one.name): one for one in kernel.parameters if not one.pointer}
+    for dialect in OPERATIONS[operation].dialects:
+        if not dialect.keys() <= numbers.keys():
+            continue
+        meant = {numbers[name].name: spelling for name, spelling in dialect.items()}
+        machine = kernel.machine
+        if machine is not None:
+            pairs = zip(kernel.parameters, kernel.passed, strict=True)
+            symbols = {value.args[0]: [meant[one.name]] for one, value in pairs
+                       if one.name in meant and isinstance(value, Term) and value.op == "symbol"}  # fmt: skip
+            machine = replace(machine, names={**machine.names, **symbols})
+        parameters = tuple(replace(one, name=meant.get(one.name, one.name)) for one in kernel.parameters)
+        said = ", ".join(f"{name} is {value_for(spelling, operation) or spelling}" for name, spelling in meant.items())
+        yield said, replace(kernel, machine=machine, parameters=parameters)
 
 
 def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:

@@ -98,6 +98,7 @@ class _Reader:
     constants: Mapping[str, Number]
     ones: Sequence[str] = _ONES  # built-in variables that may be any number
     assigned: dict[str, list[Node]] = field(default_factory=dict)
+    added: dict[str, list[Node]] = field(default_factory=dict)  # what is added to a number: `i += blockDim.x`
     given: dict[str, list[tuple[_Reader, Node]]] = field(default_factory=dict)  # what calls pass for a parameter, where
 
     def __post_init__(self) -> None:
@@ -105,7 +106,10 @@ class _Reader:
             target = child(one, "declarator") or child(one, "left")
             value = child(one, "value") or child(one, "right")
             if target is not None and value is not None and target.type == "identifier":
-                self.assigned.setdefault(self.source.text(target), []).append(value)
+                sign = child(one, "operator")
+                adds = sign is not None and self.source.text(sign) in ("+=", "-=")
+                known = self.added if adds else self.assigned
+                known.setdefault(self.source.text(target), []).append(value)
 
     def calls(self, name: str) -> Iterator[list[Node]]:
         """The arguments of each call of a function."""
@@ -175,13 +179,16 @@ class _Reader:
         """Whether a number depends on the thread or the launch, or on what changes."""
         names = [self.source.text(one) for one in (node, *descendants(node, "identifier")) if one.type == "identifier"]
         built_in = (*_ONES, "blockDim", "gridDim")
-        return any(one in built_in or (one in self.assigned and one not in self.constants) for one in names)
+        return any(one in built_in or (self._changes(one) and one not in self.constants) for one in names)
+
+    def _changes(self, name: str) -> bool:
+        return name in self.assigned or name in self.added
 
     def _name(self, node: Node) -> str:
         inner = bare(node)
         while inner.type == "cast_expression" and (held := child(inner, "value")) is not None:
             inner = bare(held)
-        if inner.type == "identifier" and self.source.text(inner) not in self.assigned:
+        if inner.type == "identifier" and not self._changes(self.source.text(inner)):
             return self.source.text(inner)
         if inner.type == "field_expression" and (held := child(inner, "field")) is not None:
             whole = child(inner, "argument")
@@ -247,6 +254,11 @@ class _Reader:
         if text in self.assigned:
             found = 0
             for value in self.assigned[text]:
+                step = self.multiple(value, depth - 1)
+                if step is None:
+                    return None
+                found = math.gcd(found, step)
+            for value in self.added.get(text, ()) if found != 1 else ():  # any number stays one, whatever is added
                 step = self.multiple(value, depth - 1)
                 if step is None:
                     return None

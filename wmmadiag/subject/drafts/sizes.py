@@ -116,8 +116,8 @@ def _case(
         del numbers[optional]
     if not first:
         _told_apart(draft, {symbol: value for symbol, value in table.items() if symbol in numbers}, numbers, tile)
-    if not first and name != _MASKED and "S" in numbers:
-        _spread(draft, numbers)
+    if not first:
+        _told_by_numbers(draft, name, numbers)
     for symbol, value in draft.usual.items():
         if symbol not in numbers and symbol in used and _USUAL_NAME.get(symbol) not in numbers:
             numbers[symbol] = int(value)
@@ -191,14 +191,23 @@ def _operations(draft: Draft, sizes: Mapping[str, int]) -> float:
         return math.inf
 
 
-def _spread(draft: Draft, numbers: dict[str, int]) -> None:
+def _told_by_numbers(draft: Draft, name: str, numbers: dict[str, int]) -> None:
     """Give extents that a kernel takes as numbers of their own different values: one in the other's place shows."""
+    known = OPERATIONS[draft.operation]
     # An accessor's sizes come with it, whether or not the kernel looks at them.
     taken = {one.value for one in draft.arguments if not one.parameter.name.endswith(")")}
-    if "Hkv" in taken:
-        numbers.update(H=4, Hkv=2)
-    if {"Sq", "Skv"} <= taken:
-        numbers["Skv"] = 2 * numbers["S"]
+    if "S" in known.symbols.values() and "S" in numbers and name != _MASKED:
+        if "Hkv" in taken:
+            numbers.update(H=4, Hkv=2)
+        if {"Sq", "Skv"} <= taken:
+            numbers["Skv"] = 2 * numbers["S"]
+    for pair, value in known.apart.items():
+        if set(pair) <= taken and not {*draft.usual, *draft.fixed} & set(pair):
+            numbers[pair[1]] = value
+    for role, symbol in known.counted_by.items():
+        same = known.symbols.get(symbol)
+        if same in numbers and symbol not in numbers and draft.holding(role) is not None:
+            numbers[symbol] = numbers[same] * 3 // 2
 
 
 def _held(draft: Draft, numbers: dict[str, int], firm: set[str]) -> None:
