@@ -56,6 +56,21 @@ MISTAKES = [
         "1.0f / (1.0f + __expf(-gate.x[i]))",
     ),
     (
+        "lora", "odd", "the update not scaled",
+        "__float2half(scaling * tile",
+        "__float2half(tile",
+    ),
+    (
+        "lora", "odd", "the first rows of B for every tile",
+        "lora_b + col * RANK, RANK",
+        "lora_b, RANK",
+    ),
+    (
+        "lora", "odd", "A read untransposed",
+        "lora_a + i, k",
+        "lora_a + i * RANK, RANK",
+    ),
+    (
         "norm_gemm", "tile", "the mean not subtracted from what is multiplied",
         "const float value = (__half2float(row[i]) - mean) * rstd;",
         "const float value = __half2float(row[i]) * rstd;",

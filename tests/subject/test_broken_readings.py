@@ -32,13 +32,15 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen5/dgemm_wmma_f64", "alpha_dropped"),  # a factor that nothing reads
         ("unseen3/policy_entry", "lda_for_b"),  # a leading dimension that nothing reads
         ("unseen3/driver_api_scores", "scale_dropped"),
-        ("unseen5/lora_two_launches", "scale_dropped"),  # right in the first of its two instantiations
+        ("unseen5/lora_two_launches", "scale_dropped"),  # right in the first of its three launches
         ("unseen5/lora_two_launches", "accumulate_dropped"),
         ("unseen5/attention_three_kernels", "sum_without_max"),  # in the kernel without tensor cores
         ("unseen5/splitk_atomic_gemm", "overwritten"),  # right as one part alone
         ("unseen5/tf32_runner_class", "leading_dimension_of_b"),  # right where all extents are one
         ("unseen3/managed_causal_attn", "diagonal_masked"),  # its own main looks at one row
         ("unseen3/requant_s8", "bias_dropped"),  # right by a bound as large as the values
+        ("unseen8/conv_nchw_implicit_gemm", "filter_column"),  # right where filters are square
+        ("unseen8/varlen_prefill_wmma", "keys_of_queries"),  # right where there are as many keys as queries
         ("unseen8/bert_masked_attention", "mask_turned"),  # a mask of attention keeps what is not 0
         ("unseen8/bert_masked_attention", "mask_of_first"),  # right where a mask of queries alone was all ones
     ],
@@ -70,5 +72,5 @@ def test_nor_one_that_needs_sizes_of_its_own(tmp_path, capsys, source, bug):
 
 
 def test_all_stages_of_a_sequence_are_judged(capsys):
-    assert main(["check", str(SETS / "unseen5" / "lora_two_launches.cu")]) == 0
+    assert main(["check", str(SETS / "unseen5" / "linear_backward_torch.cu")]) == 0
     assert "2 checks: 2 ok" in capsys.readouterr().out

@@ -85,8 +85,11 @@ def test_a_macro_that_checks_a_launch_is_no_loop(tmp_path):
     [
         ("unseen4/splitk_two_kernels", "splits = 2"),
         ("unseen5/attention_three_kernels", "qk_kernel, softmax_rows_kernel, pv_kernel"),
+        ("unseen5/lora_two_launches", "alpha divided by the rank and the product with W kept in f16"),
+        ("unseen6/lora_fused_launcher", "taken as lora"),
         ("unseen6/splitk_two_kernels", "splits = 2"),
         ("unseen8/flash_decoding_splitkv", "taken as decode_attention"),  # its workspace is cut in three
+        ("unseen8/lora_shrink_expand", "the product is added to 'y', which the kernel reads"),
         ("unseen8/splitk_gemm_reduce", "splits = 2"),
     ],
 )
