@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import wmmadiag
-from wmmadiag.campaign import tally
+from wmmadiag.campaign import tally, work
 from wmmadiag.campaign.changes import changes
 from wmmadiag.campaign.cluster import TaskDone
 from wmmadiag.campaign.explain import explained
@@ -21,6 +21,8 @@ from wmmadiag.campaign.run import here, run_campaign
 from wmmadiag.campaign.work import Result, WorkUnit
 from wmmadiag.cli.main import main
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.report import junit
+from wmmadiag.report.campaign.as_run import as_run
 
 PLAN = """
 [[subjects]]
@@ -116,7 +118,7 @@ def test_nothing_is_done_twice(folder):
 
 def test_a_finding_of_an_earlier_kernel_is_none_of_this_one(folder):
     before = ran(folder)
-    (group,) = [group for group in before.findings if "wrong-output" in " ".join(group[1])]
+    (group,) = [group for group in before.findings if "wrong-output" in " ".join(group[-1])]
     skewed = folder / "skewed.cu"
     skewed.write_text(skewed.read_text().replace("r * N + c, sum, 16,", "r * N + c, sum, 16 + 0,"))
     asked, counting = counted()
@@ -186,7 +188,7 @@ def test_what_has_changed_since_an_earlier_campaign(folder, monkeypatch):
     assert f"0 no longer fail, {failing} that failed are not tried now" in left_out.head and len(left_out.lines()) == 1
 
 
-def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(folder):
+def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(folder, monkeypatch):
     def deadly(function, works):
         for one in works:
             points = [point for point in getattr(one, "points", ()) if point.subject == "right.toml"]
@@ -198,6 +200,38 @@ def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(fol
     assert killed and {(one.point.subject, one.point.sizes["M"]) for one in killed} == {("right.toml", 48)}
     assert found.tally.cases == plain.tally.cases
     assert found.tally.statuses["failed"] == plain.tally.statuses["failed"]
+
+    plainly = work.judged
+
+    def judged(session, point):
+        assert point.sizes["M"] != 48 or point.subject != "right.toml", "this would end the campaign's own process"
+        return plainly(session, point)
+
+    monkeypatch.setattr(work, "judged", judged)
+    shown = junit.render(as_run(found))
+    assert "it ended each process" in shown and "elements wrong" in shown
+
+
+def test_each_variant_s_failures_are_explained(folder):
+    """Two variants that fail alike, of two mistakes."""
+    card = (folder / "wrong.toml").read_text()
+    other = (folder / "gemm.cu").read_text().replace("C + r * N + c, sum, N,", "C + r * N + c, sum, 32,")
+    (folder / "other.cu").write_text(other)
+    (folder / "wrong.toml").write_text(card + '\n[variants.one]\n[variants.other]\nsource = "other.cu"\n')
+    (folder / "plan.toml").write_text(PLAN.replace('"right.toml", ', ""))
+    campaign = ran(folder)
+    assert {one.example.point.variant for one in campaign.findings.values()} == {"one", "other"}
+
+
+def test_what_is_explained_is_new(folder):
+    """Of failures that are alike some are known: those are no example of the others."""
+    (folder / "plan.toml").write_text(PLAN + '[axes]\narch = ["sm_80", "sm_90"]\n')
+    with Journal(folder / "plan.journal") as journal:
+        campaign = run_campaign(
+            read_plan(folder / "plan.toml"), journal, here, effort="", known=lambda one: one.point.arch == "sm_80"
+        )
+    assert campaign.tally.statuses["accepted"] and campaign.findings
+    assert {one.example.point.arch for one in campaign.findings.values()} == {"sm_90"}
 
 
 def test_the_command_and_its_reports(folder, capsys, monkeypatch):

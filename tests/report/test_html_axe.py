@@ -64,7 +64,7 @@ def test_a_campaign(tmp_path, dark):
     for point in points:
         failures = ("wrong-output o",) if point.sizes["M"] > 1 else ()
         campaign.tally.add([Result("0", point, "failed" if failures else "passed", failures, "o: 3 elements wrong")])
-    example = campaign.tally.groups["a.toml", ("wrong-output o",)].smallest
+    example = campaign.tally.groups["a.toml", "default", ("wrong-output o",)].smallest
     finding = CampaignFinding(
         "a.toml",
         example.failures,
@@ -76,7 +76,7 @@ def test_a_campaign(tmp_path, dark):
         "-a\n+b\n",
         "wmmadiag",
     )
-    campaign.findings["a.toml", example.failures] = finding
+    campaign.findings[finding.group] = finding
     page = tmp_path / "page.html"
     page.write_text(campaign_page.render(campaign), "utf-8")
     assert violations(page, dark=dark) == []

@@ -12,6 +12,7 @@ import msgspec
 
 from wmmadiag.campaign.points import Point, meets
 from wmmadiag.campaign.shrink import shrunk
+from wmmadiag.campaign.tally import Group
 from wmmadiag.campaign.work import Result, WorkSetting, run_point, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.card import Expression
@@ -52,6 +53,11 @@ class CampaignFinding:
     change: str = ""
     command: str = ""  # that repeats it
     effort: str = ""  # of the diagnosis that was asked for, "" for none
+
+    @property
+    def group(self) -> Group:
+        """Of the failures that it explains."""
+        return self.subject, self.example.point.variant, self.failures
 
     def same_as(self) -> tuple[str, ...]:
         """What two findings share that have one cause."""

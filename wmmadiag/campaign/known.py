@@ -57,7 +57,7 @@ def accepting(
     folder = campaign.plan.path.parent
     cards = {subject: relative_card(folder / subject, baseline) for subject in campaign.tally.subjects}
     kept = [one for one in old if one.card not in cards.values()]
-    for subject, failures in campaign.tally.groups:
+    for subject, _, failures in campaign.tally.groups:
         alike = (one for one in old if one.card == cards[subject] and set(failures) == set(one.failures))
         before = [one for one in alike if one.expires >= today]
         kept += before or [Known(cards[subject], "", "", (), failures, reason, expires, Place(str(baseline), 1))]

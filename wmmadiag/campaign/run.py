@@ -14,7 +14,7 @@ from wmmadiag.campaign.explain import CampaignFinding, ToExplain, explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import CaseSpace, Point, counted, key_of, points, spaces
-from wmmadiag.campaign.tally import Group, Known, Tally
+from wmmadiag.campaign.tally import Group, Known, Tally, group_of
 from wmmadiag.campaign.work import Result, WorkSetting, WorkUnit, digest_of, run_unit
 from wmmadiag.errors import ConfigurationError
 
@@ -165,7 +165,7 @@ def _earlier(
                 gathered.clear()
         finding = explain.from_record(record)
         if finding is not None and finding.effort == effort and int(finding.example.key, 16) in done:
-            findings[finding.subject, finding.failures] = finding
+            findings[finding.group] = finding
     campaign.tally.add(gathered, known)
     return done, findings
 
@@ -242,7 +242,7 @@ def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Sequence[
                 killers += done.work.halves()
             else:
                 yield [
-                    Result(key_of(point, done.work.digest), point, "error", ("error killed",), done.error)
+                    Result(key_of(point, done.work.digest), point, "error", (work.KILLED,), done.error)
                     for point in done.work.points
                 ]
         if not killers:
@@ -270,12 +270,12 @@ def _explain(
             asked.append(ToExplain(campaign.setting, digest, smallest, _sizes(space.axes), space.requires, effort))
     progress = CampaignProgress(len(asked), failing=_failing(campaign.tally), what="failures explained")
     for done in execute(explained, asked):
-        group = (done.work.result.point.subject, done.work.result.failures)
+        result = done.work.result
         finding = done.answer or CampaignFinding(
-            *group, done.work.result, effort=effort,
-            command=explain.command(campaign.setting, done.work.result.point),
+            result.point.subject, result.failures, result, effort=effort,
+            command=explain.command(campaign.setting, result.point),
         )  # fmt: skip
-        campaign.findings[group] = finding
+        campaign.findings[group_of(result)] = finding
         journal.append(explain.to_record(finding))
         progress.done += 1
         progress.here += 1

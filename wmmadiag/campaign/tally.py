@@ -21,8 +21,8 @@ MOST_FAILURES = 2000
 
 _TO = "–"
 
-Group = tuple[str, tuple[str, ...]]
-"""Failures that are one until a diagnosis says otherwise: a subject, and what it fails with."""
+Group = tuple[str, str, tuple[str, ...]]
+"""Failures that are one until a diagnosis says otherwise: a subject, its variant, and what it fails with."""
 Cell = tuple[str, str, str, str]
 """Two axes, each with a value."""
 Known = Callable[[Result], bool]
@@ -34,8 +34,9 @@ class Failures:
     """Cases that fail alike."""
 
     count: int  # how many; accepted: how many of them a baseline accepts
-    smallest: Result  # of them, the one with the fewest warp instructions
+    smallest: Result  # of them, those that nobody accepts first, the one with the fewest warp instructions
     accepted: int = 0
+    new: bool = False  # whether nobody accepts that
 
 
 @dataclass(slots=True)
@@ -76,14 +77,14 @@ class Tally:
         self._map(failing, self.failing)
 
     def _failed(self, result: Result, *, accepted: bool) -> None:
-        group = (result.point.subject, result.failures)
+        group = group_of(result)
         known = self.groups.get(group)
         if known is None:
-            known = self.groups[group] = Failures(0, result)
+            known = self.groups[group] = Failures(0, result, new=not accepted)
         known.count += 1
         known.accepted += accepted
-        if cost(result) < cost(known.smallest):
-            known.smallest = result
+        if (accepted, cost(result)) < (not known.new, cost(known.smallest)):
+            known.smallest, known.new = result, not accepted
         if not accepted:
             self.unaccepted += 1
             if len(self.listed) < MOST_FAILURES:
@@ -145,6 +146,11 @@ class Tally:
             if self.statuses[status]:
                 return code
         return 0 if self.cases else 2
+
+
+def group_of(result: Result) -> Group:
+    """Which failures it is counted with."""
+    return result.point.subject, result.point.variant, result.failures
 
 
 def cost(result: Result) -> tuple[int, str]:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from wmmadiag.subject.check import Session
 
 
+KILLED = "error killed"
+"""What a case fails with that ends each process which runs it."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkSetting:
     """How all cases of a campaign run."""

@@ -152,12 +152,16 @@ def _append(path: Path, line: str) -> None:
 def _write_bundles(campaign: Campaign, folder: Path, console: Console) -> None:
     from wmmadiag.bundle.write import write_bundle
     from wmmadiag.campaign.explain import one_each, symbols
+    from wmmadiag.campaign.work import KILLED
 
     folder.mkdir(parents=True, exist_ok=True)
     for number, (finding, _) in enumerate(one_each(campaign.findings.values()), 1):
         point = finding.example.point
         if not point.subject.endswith(".toml"):
             console.note(f"no bundle of {point.subject}: it has no card (wmmadiag init {point.subject})")
+            continue
+        if finding.failures == (KILLED,):
+            console.note(f"no bundle of {point.name()}: it ends each process that runs it")
             continue
         target = folder / f"finding-{number}.wmmadiag"
         try:

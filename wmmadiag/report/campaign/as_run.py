@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.results.model import CaseResult, KernelReport
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.results.model import CaseResult, KernelReport, Problem, Status
 from wmmadiag.results.run import KernelRun, Run
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign
+    from wmmadiag.campaign.work import Result
 
 
 def as_run(campaign: Campaign) -> Run:
-    """The smallest case of each group of failures, judged once more, and a line for each subject that has none.
+    """The smallest case of each group of failures, judged once more, and a line for the right ones of each subject.
 
     Raises:
         WmmadiagError: a card cannot be read any more.
@@ -21,15 +23,13 @@ def as_run(campaign: Campaign) -> Run:
     from dataclasses import replace
 
     from wmmadiag.api import open_card
-    from wmmadiag.campaign.work import judged, session_of
     from wmmadiag.recording import run_of
 
     cases: dict[tuple[str, str], list[CaseResult]] = {}
     for finding in campaign.findings.values():
         point = finding.example.point
-        session = session_of(campaign.setting, campaign.digests[point.subject, point.arch], point)
-        case = judged(session, point)
-        name = " ".join([point.base, *(f"{name}={value}" for name, value in point.sizes.items())])
+        case = _again(campaign, finding.example)
+        name = point.name().removeprefix(f"{point.subject} {point.arch} {point.variant} ")
         cases.setdefault((point.subject, point.arch), []).append(replace(case, case=name, repeat=finding.command))
     for subject, found in campaign.tally.subjects.items():
         if found["passed"]:
@@ -49,3 +49,18 @@ def as_run(campaign: Campaign) -> Run:
             )
         )  # fmt: skip
     return run_of(kernels, command=f"wmmadiag campaign {campaign.plan.path}", seconds=campaign.tally.seconds)
+
+
+def _again(campaign: Campaign, result: Result) -> CaseResult:
+    """A failing case as a check reports it; one that cannot be run once more as the campaign has it."""
+    from wmmadiag.campaign.work import KILLED, judged, session_of
+
+    point = result.point
+    if result.failures != (KILLED,):  # it would end this process, too
+        try:
+            return judged(session_of(campaign.setting, campaign.digests[point.subject, point.arch], point), point)
+        except WmmadiagError:
+            pass
+    problem = Problem(result.failures[0].split(" ")[-1] if result.failures else "undecided", result.message)
+    status: Status = result.status  # type: ignore[assignment]
+    return CaseResult(point.variant, point.base, status, {}, problem=problem)

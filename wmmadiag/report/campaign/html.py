@@ -23,7 +23,7 @@ def render(campaign: Campaign) -> str:
 
     tally = campaign.tally
     findings = [
-        {"first": first, "others": others, "failures": tally.groups.get((first.subject, first.failures))}
+        {"first": first, "others": others, "failures": tally.groups.get(first.group)}
         for first, others in one_each(campaign.findings.values())
     ]
     subjects = [

@@ -28,7 +28,7 @@ def render(campaign: Campaign) -> str:
     if campaign.since is not None:
         parts.append(_since(campaign.since))
     for first, others in one_each(campaign.findings.values()):
-        failures = tally.groups.get((first.subject, first.failures))
+        failures = tally.groups.get(first.group)
         said = [f"### {code(first.subject)}: {escaped(', '.join(first.failures))}"]
         alike = f", and {numbered(len(others), 'group')} alike" if others else ""
         said.append(numbered(failures.count if failures else 1, "case") + alike)

@@ -36,7 +36,7 @@ def render(campaign: Campaign, *, verbose: bool = False) -> str:
     lines = []
     for number, (first, others) in enumerate(one_each(campaign.findings.values()), 1):
         lines += [f"{number}. {line}" if at == 0 else f"   {line}" for at, line in enumerate(_finding(first, campaign))]
-        failing = sum(campaign.tally.groups[one.subject, one.failures].count for one in others)
+        failing = sum(campaign.tally.groups[one.group].count for one in others)
         if others:
             lines.append(f"   the same in {numbered(failing, 'case')} of {numbered(len(others), 'other group')}")
         lines.append("")
@@ -62,7 +62,7 @@ def _by_name(campaign: Campaign) -> list[tuple[str, Counter[str]]]:
 
 
 def _finding(one: CampaignFinding, campaign: Campaign) -> list[str]:
-    failures = campaign.tally.groups.get((one.subject, one.failures))
+    failures = campaign.tally.groups.get(one.group)
     count = failures.count if failures is not None else 1
     lines = [f"{one.subject}: {', '.join(one.failures)} in {numbered(count, 'case')}"]
     lines += _wrapped(f"smallest: {one.example.point.name()}: {one.example.message}", 77)
