@@ -37,10 +37,10 @@ def folder(kernels):
     return kernels
 
 
-def begun(folder, *words):
+def begun(folder, *words, alone=False):
     return subprocess.Popen(
         [sys.executable, "-m", "wmmadiag", "campaign", "plan.toml", "--effort", "none", *words], cwd=folder,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=alone,
     )  # fmt: skip
 
 
@@ -84,6 +84,16 @@ def test_a_campaign_outlives_its_processes(folder):
     assert found == wanted
     assert set(times.values()) == {1}
     assert not [one for one in children if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_an_interrupt_at_a_terminal(folder):
+    """It reaches all processes; only the campaign itself speaks."""
+    running = begun(folder, "--workers", "2", "--journal", "rough", alone=True)
+    reached(folder / "rough", 50, running)
+    os.killpg(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=100)
+    assert running.returncode == 130 and "Traceback" not in said, said
+    assert "what was judged is in rough: go on with --resume" in said
 
 
 def test_work_that_kills_its_worker_is_told_apart():

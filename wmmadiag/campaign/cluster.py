@@ -39,6 +39,8 @@ _SETTINGS = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",
     "distributed.worker.memory.monitor-interval": "500ms",
+    # An interrupt at a terminal reaches every process of ours; each worker would show where it was.
+    "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
     # Its last messages, tasks and all, which each end of a connection keeps: a thousand tasks' cases and results.
     "distributed.admin.low-level-log-length": 16,
 }
