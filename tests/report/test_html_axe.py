@@ -13,6 +13,7 @@ import chromium
 import pytest
 from example_runs import all_right, full, hostile
 
+from wmmadiag.campaign.changes import Changes
 from wmmadiag.campaign.explain import CampaignFinding
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import Point
@@ -77,6 +78,7 @@ def test_a_campaign(tmp_path, dark):
         "wmmadiag",
     )
     campaign.findings[finding.group] = finding
+    campaign.since = Changes("last.journal", 6, ("a.toml sm_80 default one M=2",), ())
     page = tmp_path / "page.html"
     page.write_text(campaign_page.render(campaign), "utf-8")
     assert violations(page, dark=dark) == []
