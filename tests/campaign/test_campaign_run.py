@@ -255,6 +255,24 @@ def test_the_command_and_its_reports(folder, capsys, monkeypatch):
     assert "0 fail that did not, 0 no longer fail" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--html", "none/page.html"), "there is no folder none"),
+        (("--html", "one", "--markdown", "one"), "both write to one"),
+        (("--trend", "none/trend"), "there is no folder none"),
+        (("--bundles", "plan.toml"), "cannot make this folder"),
+        (("--against", "none.journal"), "cannot read the journal"),
+        (("--baseline", "none.toml"), "cannot read the baseline"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_anything_runs(folder, capsys, monkeypatch, words, says):
+    monkeypatch.chdir(folder)
+    assert main(["campaign", "plan.toml", "--here", *words]) == 2
+    assert says in capsys.readouterr().err
+    assert not (folder / "plan.journal").exists()
+
+
 def test_known_failures_are_kept_apart(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     assert main(["campaign", "plan.toml", "--here", "--effort", "none", "--json", "out.json"]) == 1

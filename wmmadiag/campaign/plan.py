@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class Plan:
     arches: tuple[str, ...] = ("",)  # targets; "" for the card's or the default one
     inputs: tuple[str, ...] = ("",)  # distributions; "" for the card's own
     # seeds, schedules, displaced: of inputs; other orders of warps and copies; bytes behind a multiple of 512
-    seeds: tuple[int, ...] = (0,)
+    seeds: Sequence[int] = (0,)
     schedules: tuple[int, ...] = (0,)
     displaced: tuple[int, ...] = (0,)
     how: str = "pairwise"  # one of `COVERS`; cases: at most so many of each subject, 0 for all; seed: of the sample
@@ -124,7 +124,7 @@ def _plan(table: Table, path: Path) -> Plan:
         subjects=tuple(_subjects(one, path) for one in table.tables("subjects")),
         arches=_words(axes, "arch") or ("",),
         inputs=_words(axes, "inputs", DISTRIBUTIONS) or ("",),
-        seeds=_numbers(axes, "seeds", counts=True),
+        seeds=_seeds(axes),
         schedules=_numbers(axes, "schedules"),
         displaced=_numbers(axes, "displaced"),
         how=cover.word("how", COVERS, "pairwise"),
@@ -226,13 +226,19 @@ def _words(table: Table, key: str, known: Mapping[str, str] | None = None) -> tu
     return tuple(dict.fromkeys(found))
 
 
-def _numbers(table: Table, key: str, *, counts: bool = False) -> tuple[int, ...]:
-    """A list of whole numbers; where it `counts`, a single number stands for as many, from 0."""
+def _seeds(table: Table) -> Sequence[int]:
+    """A list of whole numbers; a single one stands for as many, from 0."""
+    value: Any = table.content.get("seeds")
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1_000_000:
+        return range(value)
+    return _numbers(table, "seeds")
+
+
+def _numbers(table: Table, key: str) -> tuple[int, ...]:
+    """A list of whole numbers."""
     if key not in table:
         return (0,)
     value: Any = table.content[key]
-    if counts and isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1_000_000:
-        return tuple(range(value))
     if not isinstance(value, list) or not value or any(type(one) is not int or one < 0 for one in value):
         raise table.error(key, f"'{key}' must be a list of whole numbers", f"write {key} = [0, 1]")
     return tuple(dict.fromkeys(value))

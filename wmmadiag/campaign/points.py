@@ -6,8 +6,8 @@ import hashlib
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,11 @@ class CaseSpace:
     axes: Mapping[str, Sequence[Any]]  # name → values, those that need another compilation first
     requires: tuple[str, ...]
     place: Place = NOWHERE  # of the plan's table
+    _values: dict[str, Container[Any]] = field(init=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, values in self.axes.items():
+            self._values[name] = values if isinstance(values, range) else frozenset(values)
 
     def __len__(self) -> int:
         return math.prod(map(len, self.axes.values()))
@@ -116,7 +121,7 @@ class CaseSpace:
         return (
             point.subject == self.subject
             and of.keys() == self.axes.keys()
-            and all(value in self.axes[name] for name, value in of.items())
+            and all(value in self._values[name] for name, value in of.items())
             and self.allowed(point)
         )
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from wmmadiag.cli import baseline, fidelity
 from wmmadiag.cli.arguments import add_baseline, add_detail, natural
 from wmmadiag.cli.console import Console
-from wmmadiag.cli.outputs import STDOUT, write_text
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.cli.outputs import STDOUT, check_files, make_folder, write_text
+from wmmadiag.errors import ConfigurationError, WmmadiagError
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign, CampaignProgress
@@ -70,13 +70,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
         )
     from wmmadiag.campaign.changes import changes, trend_line
     from wmmadiag.campaign.executor import executor
-    from wmmadiag.campaign.journal import Journal
+    from wmmadiag.campaign.journal import Journal, read_journal
     from wmmadiag.campaign.known import known_by, nothing_known
     from wmmadiag.campaign.plan import read_plan
     from wmmadiag.campaign.run import journal_path, run_campaign
     from wmmadiag.report.campaign import terminal
 
     baseline.opened(args)
+    check_files({name: value for name in (*_REPORTS, "trend") if (value := getattr(args, name))})
+    if args.against:
+        next(read_journal(Path(args.against)), None)
+    if args.bundles:
+        make_folder("bundles", args.bundles)
     plan = read_plan(Path(args.plan))
     known = known_by(Path(args.baseline), plan) if args.baseline is not None else nothing_known
     path = Path(args.journal) if args.journal else journal_path(plan.path)
@@ -154,10 +159,13 @@ def _write_bundles(campaign: Campaign, folder: Path, console: Console) -> None:
     from wmmadiag.campaign.explain import one_each, symbols
     from wmmadiag.campaign.work import KILLED
 
-    folder.mkdir(parents=True, exist_ok=True)
+    without: set[str] = set()
     for number, (finding, _) in enumerate(one_each(campaign.findings.values()), 1):
         point = finding.example.point
+        if point.subject in without:
+            continue
         if not point.subject.endswith(".toml"):
+            without.add(point.subject)
             console.note(f"no bundle of {point.subject}: it has no card (wmmadiag init {point.subject})")
             continue
         if finding.failures == (KILLED,):
@@ -170,7 +178,7 @@ def _write_bundles(campaign: Campaign, folder: Path, console: Console) -> None:
                 variants=[point.variant], symbols=symbols(point), seed=point.seed or None, inputs=point.inputs,
                 checks=campaign.setting.checks, schedules=point.schedules,
             )  # fmt: skip
-        except ConfigurationError as error:
+        except WmmadiagError as error:
             console.note(f"no bundle of {point.subject}: {error}")
             continue
         console.note(f"wrote {target}: repeat it anywhere with `wmmadiag replay {target}`")

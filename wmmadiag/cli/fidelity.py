@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import natural, positive
 from wmmadiag.cli.console import Console
-from wmmadiag.cli.outputs import STDOUT, write_text
+from wmmadiag.cli.outputs import STDOUT, check_files, make_folder, write_text
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
             raise ConfigurationError(
                 f"--{name.replace('_', '-')} is for campaigns with a plan", hint="a fidelity run has --json"
             )
+    check_files({"json": args.json} if args.json else {})
+    if args.bundles:
+        make_folder("bundles", args.bundles)
     if args.plan:
         raise ConfigurationError("--fidelity takes no plan", hint="--only, --outputs and --rounds say what it compares")
     own = None if args.scheduler else _device(None)
@@ -118,7 +121,6 @@ def _write_bundles(found: Fidelity, folder: Path, execute: Executor, console: Co
     """The first piece of each key that differs."""
     from wmmadiag.fidelity.bundle import packed
 
-    folder.mkdir(parents=True, exist_ok=True)
     firsts = [one.first.piece for one in found.counts.values() if one.first is not None]
     for number, done in enumerate(execute(packed, firsts), 1):
         if done.answer is None:

@@ -65,6 +65,24 @@ def chosen_outputs(args: argparse.Namespace, *, without: str = "") -> Outputs:
         ConfigurationError: two reports for one file, or a folder that does not exist.
     """
     files = {name: value for name in FORMATS if name != without and (value := getattr(args, name)) is not None}
+    check_files(files)
+    outputs = Outputs(files, args.github)
+    if outputs.to_stdout and args.github:
+        raise ConfigurationError(
+            "--github writes to standard output, where a report goes, too", hint="give the report a file instead of -"
+        )
+    return outputs
+
+
+def check_files(files: Mapping[str, str]) -> None:
+    """Look at reports' files before anything runs.
+
+    Args:
+        files: option → its value.
+
+    Raises:
+        ConfigurationError: two reports for one file, or a folder that does not exist.
+    """
     places: dict[str, str] = {}
     for name, value in files.items():
         if not value:
@@ -80,12 +98,20 @@ def chosen_outputs(args: argparse.Namespace, *, without: str = "") -> Outputs:
             raise ConfigurationError(
                 f"--{name} {value}: there is no folder {parent}", hint=f"make it first: mkdir -p {parent}"
             )
-    outputs = Outputs(files, args.github)
-    if outputs.to_stdout and args.github:
+
+
+def make_folder(option: str, folder: str) -> None:
+    """The folder that an option names.
+
+    Raises:
+        ConfigurationError: it is not there, and cannot be made.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
         raise ConfigurationError(
-            "--github writes to standard output, where a report goes, too", hint="give the report a file instead of -"
-        )
-    return outputs
+            f"--{option} {folder}: cannot make this folder: {error.strerror}", hint="name one that can be written"
+        ) from None
 
 
 STDOUT = "-"
