@@ -76,9 +76,9 @@ def cluster(address: str = "", workers: int = 0, *, tell: Callable[[str], None] 
             "a campaign needs Dask, which is not installed",
             hint="pip install 'wmmadiag[cluster]'; --here needs none of it",
         ) from None
-    dask.config.set(_SETTINGS)
     count = workers or len(os.sched_getaffinity(0))
     with contextlib.ExitStack() as stack:
+        stack.enter_context(dask.config.set(_SETTINGS))  # as long as this lasts: the process may be a user's
         if address:
             stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # of a lost scheduler this module tells
             try:
