@@ -108,9 +108,10 @@ def _not_assigned(session: Inspection, local: declared.DeclaredLocal) -> Configu
     variable = local.variable
     looped = variable.node.parent is not None and variable.node.parent.type == "for_statement"
     first = local.file.source.words(variable.value) if looped and variable.value is not None else ""
+    away = f"go on to line {local.file.line(variable)}" + (f"; it begins as {first}" if first else "")
+    kept = "" if session.target.kept else ", or `keep`: the optimiser may have moved it"
     return ConfigurationError(
-        f"warp {session.warp} has run no instruction that assigns '{variable.name}' in this block",
-        hint=f"go on to line {local.file.line(variable)}" + (f"; it begins as {first}" if first else ""),
+        f"warp {session.warp} has run no instruction that assigns '{variable.name}' in this block", hint=f"{away}{kept}"
     )
 
 
