@@ -250,3 +250,11 @@ def test_no_gpu_is_said_once(run):
     answer = run("check", "right.toml", "--backend", "gpu")
     assert answer.code == 2 and not answer.out and "--backend emulator" in answer.err
     assert "known here: emulator, gpu" in run("check", "right.toml", "--backend", "tpu").err
+
+
+def test_a_fault_leads_with_the_line_and_the_array(run):
+    source = Path(__file__).parents[2] / "examples/tutorial/gemm.cu"
+    said = " ".join(run("check", source, "--computes", "gemm").out.split())
+    first = said.partition(" gemm: gemm")[0]
+    assert first.startswith("WRONG: ") and "gemm.cu:15:9: " in first and "past the end of B (default / tiles)" in first
+    assert "0x" not in first
