@@ -212,6 +212,37 @@ def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(fol
     assert "it ended each process" in shown and "elements wrong" in shown
 
 
+def test_a_bug_of_ours_is_one_case_s(folder, monkeypatch):
+    plainly = work.judged
+
+    def judged(session, point):
+        if point.subject == "right.toml" and point.sizes["M"] == 48:
+            raise ZeroDivisionError("by nought")
+        return plainly(session, point)
+
+    plain = ran(folder)
+    monkeypatch.setattr(work, "judged", judged)
+    found = ran(folder)
+    ours = [one for one in found.tally.listed if one.failures == ("error internal",)]
+    assert {(one.point.subject, one.point.sizes["M"]) for one in ours} == {("right.toml", 48)}
+    assert "a bug of wmmadiag: ZeroDivisionError: by nought" in ours[0].message
+    assert found.tally.statuses["failed"] == plain.tally.statuses["failed"]
+    assert found.tally.statuses["passed"] == plain.tally.statuses["passed"] - len(ours)
+
+
+def test_what_no_worker_could_begin_is_tried_again(folder):
+    """A worker without wmmadiag gives no verdict that a journal keeps."""
+
+    def lame(function, works):
+        for number, one in enumerate(works):
+            lacks = TaskDone(one, error="ModuleNotFoundError: No module named 'wmmadiag'")
+            yield lacks if number == 0 else TaskDone(one, function(one))
+
+    plain, first = ran(folder), ran(folder, execute=lame)
+    assert first.tally.statuses["error"] and "ModuleNotFoundError" in first.tally.listed[0].message
+    assert ran(folder, resume=True).tally.statuses == plain.tally.statuses
+
+
 def test_each_variant_s_failures_are_explained(folder):
     """Two variants that fail alike, of two mistakes."""
     card = (folder / "wrong.toml").read_text()

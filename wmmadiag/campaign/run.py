@@ -127,7 +127,7 @@ def run_campaign(
     left = _left(plan, all_spaces, digests, done)  # `done` from here on holds what is under way, too
 
     for results in _results(execute, _units(setting, left, digests, plan.slice, progress.planned - progress.done)):
-        journal.append(*map(work.to_record, results))
+        journal.append(*[work.to_record(one) for one in results if one.failures != (work.NOT_RUN,)])
         campaign.tally.add(results, known)
         progress.done += len(results)
         progress.here += len(results)
@@ -241,8 +241,9 @@ def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Sequence[
             elif done.killed and len(done.work.points) > 1:
                 killers += done.work.halves()
             else:
+                why = work.KILLED if done.killed else work.NOT_RUN
                 yield [
-                    Result(key_of(point, done.work.digest), point, "error", (work.KILLED,), done.error)
+                    Result(key_of(point, done.work.digest), point, "error", (why,), done.error)
                     for point in done.work.points
                 ]
         if not killers:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from wmmadiag.subject.check import Session
 
 
-KILLED = "error killed"
-"""What a case fails with that ends each process which runs it."""
+KILLED, NOT_RUN = "error killed", "error not-run"
+"""What a case fails with that ends each process which runs it, and one that no process could begin: an installation
+without wmmadiag, for example. The latter is no verdict, and no journal keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,9 @@ def run_point(setting: WorkSetting, digest: str, point: Point) -> Result:
         return Result(key, point, status, (f"{status} configuration",), _line(str(error)))
     except MemoryError:
         return Result(key, point, "undecided", ("undecided memory",), "out of memory")
+    except Exception as error:  # a bug of ours is this case's alone, and not that of all which share its task
+        said = f"internal error, a bug of wmmadiag: {type(error).__name__}: {error}"
+        return Result(key, point, "error", ("error internal",), _line(said))
 
 
 def judged(session: Session, point: Point) -> CaseResult:
