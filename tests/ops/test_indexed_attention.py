@@ -76,6 +76,15 @@ def test_drawn_pages_are_each_there_once_and_lengths_end_within_pages(tmp_path):
     assert (lengths % size != 0).all() and (lengths > size).any() and (lengths < size * inputs["table"].shape[1]).all()
 
 
+@pytest.mark.parametrize(("b", "n", "x"), [(1, 6, 1), (2, 12, 3), (3, 4, 2)])
+def test_no_length_goes_beyond_the_pages_that_a_table_names(tmp_path, b, n, x):
+    """However many pages there are besides: a kernel would read what lies behind the table."""
+    card = card_of(OPERATIONS["paged_attention"], tmp_path, further={"B": b, "X": x, "N": n})
+    inputs = bind(card, card.cases[0], card.variants[0]).inputs()
+    assert (len(inputs["k"]), inputs["table"].shape) == (n, (b, x))
+    assert 0 < inputs["lengths"].min() and inputs["lengths"].max() <= x * inputs["k"].shape[1]
+
+
 def test_a_wrong_page_and_another_sequences_keys_are_outside_the_bound():
     rng = np.random.default_rng(3)
     q, k, v = (drawn(rng, 20, 1, 8).astype(np.float16) for _ in range(3))

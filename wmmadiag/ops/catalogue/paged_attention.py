@@ -25,8 +25,8 @@ def _pages(shape: tuple[int, ...], _: ElementType, pages: int, rng: np.random.Ge
 
 
 def _lengths(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.Generator) -> Doubles:
-    """Odd numbers from a quarter of all keys of a sequence on, different ones."""
-    each = max(keys // int(np.prod(shape)), 2)
+    """Odd numbers from a quarter of the keys on that a sequence's pages hold, different ones."""
+    each = max(keys, 2)
     odd = np.arange(each // 4 | 1, each, 2)
     count = int(np.prod(shape))
     return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
@@ -67,7 +67,7 @@ OPERATION = Operation(
             "B",
             ("B",),
             element="int",
-            drawn=Drawn(_lengths, "k", -4, ("k", -3)),
+            drawn=Drawn(_lengths, "table", -1, ("k", -3)),
             spellings=WHOLE.roles["lengths"].spellings,
         ),
         "alibi_slopes": ADDED["alibi_slopes"],
