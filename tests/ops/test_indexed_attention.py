@@ -82,7 +82,7 @@ def test_no_length_goes_beyond_the_pages_that_a_table_names(tmp_path, b, n, x):
     card = card_of(OPERATIONS["paged_attention"], tmp_path, further={"B": b, "X": x, "N": n})
     inputs = bind(card, card.cases[0], card.variants[0]).inputs()
     assert (len(inputs["k"]), inputs["table"].shape) == (n, (b, x))
-    assert 0 < inputs["lengths"].min() and inputs["lengths"].max() <= x * inputs["k"].shape[1]
+    assert inputs["lengths"].min() > 0 and inputs["lengths"].max() <= x * inputs["k"].shape[1]
 
 
 def test_a_wrong_page_and_another_sequences_keys_are_outside_the_bound():
