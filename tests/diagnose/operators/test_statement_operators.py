@@ -38,6 +38,20 @@ PRODUCT = (
 
 DP4A = 'unsigned d = 0; asm volatile("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(d) : "r"(m), "r"(n)); out[0] = d;'
 YIELDS = [
+    (
+        "scaled_by_rows",
+        "float x[4] = {}, l[2] = {}, f[2]; for (int k = 0; k < n; ++k) {"
+        " for (int h = 0; h < 2; ++h) { f[h] = a[h]; l[h] = l[h] * f[h] + b[k]; } x[k & 3] += b[k]; }"
+        " for (int h = 0; h < 2; ++h) { out[h] = x[h * 2] / l[h] + x[h * 2 + 1] / l[h]; }",
+        "} for (int h = 0; h < 2; ++h) { x[h * 2] *= f[h]; x[h * 2 + 1] *= f[h]; }",
+    ),
+    (
+        "scaled_by_rows",
+        f"{SHARED} __shared__ float f[8], l[8];"
+        " for (int k = 0; k < n; ++k) { if (t < 8) { f[t] = a[t]; l[t] += b[k]; } __syncthreads(); for (int i = t; i < 64; i += 32) s[i] += b[i]; }"
+        " for (int i = t; i < 64; i += 32) out[i] = s[i] / l[i / 8];",
+        "__syncthreads(); for (int i = t; i < 64; i += 32) s[i] *= f[i / 8];",
+    ),
     ("begins_alike", "a += (size_t)blockIdx.z * m * n; out[m] = a[m] + b[m];", "b += (size_t)blockIdx.z * m;"),
     ("begins_alike", "a += blockIdx.z * m + n; out[m] = a[m] + b[m];", "b += n;"),
     (
@@ -317,6 +331,11 @@ YIELDS = [
 ]
 
 NEVER = [
+    (
+        "scaled_by_rows",
+        "float x[2], f[2]; f[0] = a[0]; for (int h = 0; h < 2; ++h) out[h] = x[h] / f[h];",
+        "x[h] *= f[h]",  # it is what divides, and nothing runs on
+    ),
     ("begins_alike", "a += m; b += n; out[m] = a[m] + b[m];", "b += m"),  # both are moved
     (
         "kept",

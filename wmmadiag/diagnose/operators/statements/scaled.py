@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators.cuda_names import STORE
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
-from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
@@ -45,6 +45,73 @@ def scaled(program: Program) -> Iterator[Draft]:
                         text = f"{head}{texts[0]}" if len(texts) == 1 else f"{head}{{ {' '.join(texts)} }}"
                         note = f"{' and '.join(one.text for one in targets)} times {name}"
                         yield inserted_after(place, text, note, "accumulation")
+
+
+@operator
+def scaled_by_rows(program: Program) -> Iterator[Draft]:
+    """`x[i] *= f[j];` after the loop that makes `f[j]`, in the loops and for all `x[i]` of a statement that multiplies
+    or divides `x[i]` by another array's `[j]`."""
+    pool = pools(program)
+    donors = list(_by_rows(program))
+    for statement in program.statements if donors else ():
+        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        if whole is None or whole.kind != "assignment" or whole.operator != "=":
+            continue
+        factor = whole.operands[0]
+        if factor.kind != "subscript" or factor.type.kind != "float" or factor.operands[0].kind != "name":
+            continue
+        place = statement
+        while place.parent is not None and (not place.braced or _counts(place.parent, factor)):
+            place = place.parent
+        if not place.braced or not place.loops:  # nothing runs on
+            continue
+        name = factor.operands[0].text
+        for at in (place, *_behind(place)):
+            scope = program.names_at(at.unit, at.end)
+            for targets, by, heads in donors if name in scope else ():
+                if by.operands[0].text == name or any(one.text.startswith(f"{name}[") for one in targets):
+                    continue
+                head = "".join(text for counters, text in heads if not counters & scope.keys())
+                if all(pool.visible_within(one, at, head) for one in (*targets, by.operands[1])):
+                    made = " ".join(f"{one.text} *= {name}[{by.operands[1].text}];" for one in targets)
+                    text = f"{head}{made}" if len(targets) == 1 else f"{head}{{ {made} }}"
+                    yield inserted_after(at, text, f"{made[:-1]}", "accumulation")
+
+
+def _behind(place: Statement) -> list[Statement]:
+    """The next barrier behind a statement in its branch, where all threads see what some have made."""
+    while place.parent is not None and place.parent.kind != "loop":
+        if place.braced and place.parent.parent is not None and place.parent.parent.kind == "loop":
+            break
+        place = place.parent
+    later = (one for one in place.block[place.index + 1 :] if one.order is not None and "barrier" in one.order)
+    return [one for one, _ in zip(later, range(1), strict=False)] if place.braced else []
+
+
+def _by_rows(program: Program) -> Iterator[tuple[list[Expression], Expression, _Heads]]:
+    """What a statement multiplies or divides by an element of one array: elements of others, that one, and the loops
+    around whose counters these name."""
+    found: dict[tuple[int, str], list[Expression]] = {}
+    by: dict[tuple[int, str], Expression] = {}
+    for one in program.all_expressions():
+        if one.kind != "binary" or one.operator not in ("*", "/") or one.type.kind != "float":
+            continue
+        target, other = one.operands
+        single = other.kind == "subscript" and other.operands[0].kind == "name" and other.type.kind == "float"
+        if single and target.kind == "subscript" and target.type.kind == "float" and not target.fixed:
+            key = id(one.statement), other.text
+            by[key] = other
+            found.setdefault(key, []).append(target)
+    for key, targets in found.items():
+        if len(targets) <= _MOST_BESIDE:
+            names = frozenset(part.text for one in (*targets, by[key]) for part in one.under() if part.kind == "name")
+            yield targets, by[key], _loops(targets[0].statement, names)
+
+
+def _counts(loop: Statement, one: Expression) -> bool:
+    """Whether a statement is a loop whose counter an expression names, or the block of one."""
+    held = loop.parent if loop.kind == "block" and loop.parent is not None else loop
+    return held.kind == "loop" and any(variable.name in one.names for variable in held.declares)
 
 
 @operator
@@ -108,9 +175,12 @@ def _accumulates(one: Expression) -> bool:
 
 def _heads(one: Expression) -> _Heads:
     """The loops around an expression whose counters it names, directly nested."""
-    names = {part.text for part in one.under() if part.kind == "name"}
+    return _loops(one.statement, frozenset(part.text for part in one.under() if part.kind == "name"))
+
+
+def _loops(statement: Statement, names: frozenset[str]) -> _Heads:
     found = []
-    for loop in one.statement.loops:
+    for loop in statement.loops:
         counters = frozenset(variable.name for variable in loop.declares)
         if names & counters and loop.children:
             text = " ".join(loop.unit.source.code_text(loop.start, loop.children[0].start).split())
