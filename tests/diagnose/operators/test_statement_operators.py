@@ -39,6 +39,12 @@ PRODUCT = (
 DP4A = 'unsigned d = 0; asm volatile("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(d) : "r"(m), "r"(n)); out[0] = d;'
 YIELDS = [
     (
+        "transposed",
+        "float s[64]; int q = threadIdx.x % 8, k = m * 16; s[k + 2 * q] = a[q]; s[k + 2 * q + 1] = b[q];"
+        " { out[0] = s[n]; }",
+        "s[k + q] = a[q]; s[k + q + 8] = b[q];",
+    ),
+    (
         "scaled_by_rows",
         "float x[4] = {}, l[2] = {}, f[2]; for (int k = 0; k < n; ++k) {"
         " for (int h = 0; h < 2; ++h) { f[h] = a[h]; l[h] = l[h] * f[h] + b[k]; } x[k & 3] += b[k]; }"
@@ -48,7 +54,8 @@ YIELDS = [
     (
         "scaled_by_rows",
         f"{SHARED} __shared__ float f[8], l[8];"
-        " for (int k = 0; k < n; ++k) { if (t < 8) { f[t] = a[t]; l[t] += b[k]; } __syncthreads(); for (int i = t; i < 64; i += 32) s[i] += b[i]; }"
+        " for (int k = 0; k < n; ++k) { if (t < 8) { f[t] = a[t]; l[t] += b[k]; }"
+        " __syncthreads(); for (int i = t; i < 64; i += 32) s[i] += b[i]; }"
         " for (int i = t; i < 64; i += 32) out[i] = s[i] / l[i / 8];",
         "__syncthreads(); for (int i = t; i < 64; i += 32) s[i] *= f[i / 8];",
     ),

@@ -58,23 +58,24 @@ def _sum(parts: list[Text]) -> Text:
 
 
 def _by_columns(indices: list[Expression]) -> Iterator[Draft]:
-    """From `count * i + k` with k = 0, 1, … to `i + k * n`, where a loop counts `i` to `n`."""
-    parts = [_scaled_and_number(one) for one in indices]
+    """From `count * i + k` with k = 0, 1, … to `i + k * n`, where `i` is counted to `n`, or what is left by it."""
+    parts = [_scaled_and_number(one, len(indices)) for one in indices]
     found = [one for one in parts if one is not None]
-    if len(found) != len(parts) or len({(name.text, factor) for name, factor, _ in found}) != 1:
+    known = {(name.text, tuple(one.text for one in others)) for name, others, _ in found}
+    if len(found) != len(parts) or len(known) != 1:
         return
-    numbers = sorted({number for _, _, number in found})
-    name, factor, _ = found[0]
-    rounds = _rounds(indices[0], name.text)
-    if rounds is None or factor != len(numbers) or numbers != list(range(factor)):
+    counter = found[0][0]
+    rounds = _rounds(indices[0], counter.text)
+    if rounds is None or sorted({number for _, _, number in found}) != list(range(len(indices))):
         return
     pairs = []
-    for one, (counter, _, number) in zip(indices, found, strict=True):
-        made = text_of(counter)
+    for one, (name, others, number) in zip(indices, found, strict=True):
+        made = [*map(text_of, others), text_of(name)]
         if number:
             by = Text(str(number * int(rounds.text))) if rounds.text.isdecimal() else None
-            made = binary(made, "+", by or binary(Text(str(number)), "*", rounds))
-        pairs.append((one, made))
+            plain = rounds if number == 1 else binary(Text(str(number)), "*", rounds)
+            made.append(by or plain)
+        pairs.append((one, _sum(made)))
     yield several(pairs, f"{pairs[-1][1].text} for {indices[-1].text}, and those beside it")
 
 
@@ -88,22 +89,29 @@ def _names_and_number(one: Expression) -> tuple[list[Expression], int] | None:
     return others, sum(numbers)
 
 
-def _scaled_and_number(one: Expression) -> tuple[Expression, int, int] | None:
-    held = sums.terms(one)
-    if any(part.negative for part in held) or not 0 < len(held) < 3 or len(held[0].factors) != 2:
-        return None
-    number = held[1].expression.text if len(held) == 2 else "0"
-    for name, factor in (held[0].factors, held[0].factors[::-1]):
-        if name.kind == "name" and factor.text.isdecimal() and number.isdecimal():
-            return name, int(factor.text), int(number)
+def _scaled_and_number(one: Expression, count: int) -> tuple[Expression, list[Expression], int] | None:
+    """What is counted in steps of `count` in a sum, the other terms, and the number that is added to them."""
+    found = _names_and_number(one)
+    for term in found[0] if found is not None else ():
+        factors = sums.factors(term)
+        scaled = [part for part in factors if part.text != str(count)]
+        if found is not None and len(factors) == 2 and len(scaled) == 1 and scaled[0].kind == "name":
+            return scaled[0], [part for part in found[0] if part is not term], found[1]
     return None
 
 
 def _rounds(one: Expression, name: str) -> Text | None:
-    """What the innermost loop that counts a name counts it to."""
+    """What the innermost loop that counts a name counts it to; or by what it is a remainder."""
     for loop in reversed(one.statement.loops):
         condition = loop.condition
         counts = any(variable.name == name for variable in loop.declares)
         if counts and condition is not None and condition.kind == "binary" and condition.operator == "<":
             return text_of(condition.operands[1])
+    for statement in one.statement.function.statements:
+        for variable in statement.declares:
+            if variable.name == name and variable.value is not None:
+                held = [whole for whole in statement.expressions if whole.kind == "binary" and whole.operator == "%"
+                        and variable.value.start_byte <= whole.start < variable.value.end_byte]  # fmt: skip
+                if held:
+                    return text_of(held[0].operands[1])
     return None
