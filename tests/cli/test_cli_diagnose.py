@@ -73,6 +73,7 @@ def test_a_wrong_kernel_in_words_and_as_data_twice_the_same(run: Run, here: Path
     assert sorted(here.iterdir()) == before, "a diagnosis leaves nothing behind"
     found = json.loads(record.read_text("utf-8"))
     schema = json.loads((ROOT / "wmmadiag/report/schema.json").read_text("utf-8"))
+    assert found.pop("format_version") == 1
     jsonschema.validate(found, {"$ref": "#/$defs/Diagnosis", "$defs": schema["$defs"]})
     assert found["outcome"] == "diagnosed"
     assert found["causes"][0]["place"].startswith("own.cu:14")
@@ -84,6 +85,7 @@ def test_a_wrong_kernel_in_words_and_as_data_twice_the_same(run: Run, here: Path
     again = run("diagnose", path, "--effort", "quick", "--json", "-")
     assert again.code == 1
     second = json.loads(again.out)
+    assert second.pop("format_version") == 1
     assert found.pop("seconds") >= 0
     assert second.pop("seconds") >= 0
     assert found == second

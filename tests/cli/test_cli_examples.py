@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ def test_lists_right_and_wrong_kernels(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["examples"]) == 0
     text = capsys.readouterr().out
     assert "attention/kernel.toml" in text and "attention/wrong/pv_overwritten.toml" in text
+
+
+def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["examples", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert any((Path(found["folder"]) / one["path"]).is_file() and one["text"] for one in found["cards"])
 
 
 def test_a_copy_can_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

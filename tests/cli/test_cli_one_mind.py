@@ -75,7 +75,7 @@ def test_every_option_has_a_help():
 
 JUDGES = {"check", "run", "diagnose", "explain", "report", "compare", "campaign", "replay", "probe"}
 """Commands that say whether something is right."""
-TELLS = JUDGES | {"fragment", "shapes", "bench", "doctor"}
+TELLS = JUDGES | {"fragment", "shapes", "bench", "doctor", "examples"}
 """Commands whose answer is data."""
 
 
@@ -124,11 +124,20 @@ def test_quiet_says_what_is_wrong_and_nothing_of_what_is_right(cards, capsys, wo
     assert code == 1 and told
 
 
-def test_json_goes_to_standard_output_alone(cards, capsys):
-    capsys.readouterr()
-    for words in (["compare", "right.json", "wrong.json"], ["bench", "right.toml", "--backend", "emulator"]):
+ANSWERS = (
+    ["check", "wrong.toml"], ["diagnose", "wrong.toml", "--effort", "quick"], ["explain", "wrong.toml", "d[0,0]"],
+    ["report", "wrong.json"], ["compare", "right.json", "wrong.json"], ["replay", "wrong.bundle"], ["probe", "--list"],
+    ["campaign", "wrong_plan.toml", "--here", "--effort", "none"], ["fragment", "m16n16k16", "f16", "a"], ["shapes"],
+    ["bench", "right.toml", "--backend", "emulator"], ["doctor"], ["examples"],
+)  # fmt: skip
+
+
+def test_json_goes_to_standard_output_alone_and_says_its_version(cards, capsys):
+    assert {words[0] for words in ANSWERS} == TELLS - {"run"}  # a whole program: tests/cli/test_cli_run.py
+    for words in ANSWERS:
+        capsys.readouterr()
         main([*words, "--json", "-"])
-        assert json.loads(capsys.readouterr().out)["format_version"] == 1
+        assert json.loads(capsys.readouterr().out)["format_version"] >= 1, words
     with pytest.raises(json.JSONDecodeError):
         main(["compare", "right.json", "wrong.json"])
         json.loads(capsys.readouterr().out)

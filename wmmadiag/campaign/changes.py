@@ -107,7 +107,7 @@ def as_json(campaign: Campaign) -> str:
     """Numbers, findings and failing cases."""
     tally = campaign.tally
     found: dict[str, Any] = {
-        "format": "wmmadiag-campaign", "version": 1, "name": campaign.plan.name, "cases": tally.cases,
+        "format": "wmmadiag-campaign", "format_version": 1, "name": campaign.plan.name, "cases": tally.cases,
         "exit_code": tally.exit_code, "statuses": dict(tally.statuses),
         "subjects": {subject: dict(counts) for subject, counts in tally.subjects.items()},
         "findings": [

@@ -122,14 +122,19 @@ def add_json(group: argparse._ActionsContainer, what: str) -> None:
     group.add_argument("--json", metavar="FILE", default="", help=f"{what} ('-': standard output, and nothing else)")
 
 
-def write_json(data: object, file: str, console: Console) -> None:
-    """Write what `--json FILE` asked for.
+ANSWER_VERSION = 1
+"""Of the JSON of commands whose answer has no version of its own; raised when one of them means something else."""
+
+
+def write_json(data: Mapping[str, object], file: str, console: Console) -> None:
+    """Write what `--json FILE` asked for, with the version of its format.
 
     Raises:
         ConfigurationError: the file cannot be written.
     """
     import json
 
+    data = {"format_version": ANSWER_VERSION, **data}
     write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", file, console)
 
 

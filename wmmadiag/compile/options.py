@@ -53,7 +53,7 @@ class CompileOptions:
         match = _ARCH.match(str(self.arch).strip())
         if match is None:
             raise ConfigurationError(
-                f"unknown architecture {self.arch!r}", hint='give a target such as arch="sm_80" or "sm_90a"'
+                f"unknown architecture {self.arch!r}", hint="give a target such as sm_80 or sm_90a"
             )
         object.__setattr__(self, "arch", f"sm_{match[1]}{match[2]}")
         # A notebook's user writes {"BM": 64, "CAUSAL": True}.
