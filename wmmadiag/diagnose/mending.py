@@ -26,6 +26,7 @@ from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Step, Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.sliding import slid
+from wmmadiag.diagnose.solving import solved
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
@@ -175,6 +176,16 @@ def _filled(hunt: _Hunt) -> bool:
     return _sketched(hunt, _FILLED)
 
 
+def _solved(hunt: _Hunt) -> bool:
+    """A real number that is sought, at the likeliest places."""
+    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    if not ledger.effort.filled or ledger.spent:
+        return False
+    hunt.tell("looking for a number that makes it right")
+    held = program(base.trials.texts, rendered_entry(found.bench.card, base.trials.case, found.bench.variant))
+    return hunt.confirm(solved(base.trials, held, hunt.sources, hunt.order, ledger))
+
+
 def _filled_further(hunt: _Hunt) -> bool:
     """The same of all places."""
     return _sketched(hunt, 1.0)
@@ -232,7 +243,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _filled, _all, _twice, _filled_further, _twice, _less_likely, _deeper, _two, _fewer_threads,
+    _likeliest, _followed, _filled, _solved, _all, _twice, _filled_further, _twice, _less_likely, _deeper, _two,
+    _fewer_threads,
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sizes import mixed_sizes
 from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
+from wmmadiag.diagnose.solving import SOLVED
 from wmmadiag.diagnose.unread import Unread, unread
 from wmmadiag.diagnose.watched import Lines, blocks_of, watched
 from wmmadiag.errors import WmmadiagError
@@ -46,6 +47,10 @@ from wmmadiag.subject.card import Case
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
 
+_SOUGHT = {
+    FILLED: "thousands of expressions were tried at this place and others: one may fit by chance",
+    SOLVED: "its number was sought: another place may need another one",
+}
 _NAMES_SOMETHING = re.compile(r"\(\s*&?\s*[A-Za-z_]")
 """A call with a variable as its first argument."""
 _ELEMENTS = frozenset(
@@ -63,8 +68,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "the kernel could as well be written for the launch that there is"
     if best.tried.ranked.agreed:
         yield "other places are written for this constant: one of them may be what is wrong"
-    if change.operator == FILLED:
-        yield "thousands of expressions were tried at this place and others: one may fit by chance"
+    if change.operator in _SOUGHT:
+        yield _SOUGHT[change.operator]
     if (agree := agreeing(found.sources, change)) > 1:
         yield f"it alters {agree} lines that agree with each other: what they meet may be what is wrong"
     if change.role == "assembly operand":

@@ -105,7 +105,7 @@ class Sketches:
 
 def _tiers(program: Program, order: Sequence[Ranked]) -> list[_Tier]:
     """All tiers of all places, the likeliest first."""
-    scores = _Scores(order)
+    scores = Scores(order)
     found = []
     alone = list(places(program))
     for place in (*alone, *alike(alone)):
@@ -117,7 +117,7 @@ def _tiers(program: Program, order: Sequence[Ranked]) -> list[_Tier]:
     return sorted(found, key=lambda one: (one.far, -one.score))
 
 
-class _Scores:
+class Scores:
     """The scores of changes by where they are."""
 
     def __init__(self, order: Sequence[Ranked]) -> None:

@@ -117,6 +117,13 @@ __device__ typename Plain<T>::type filled(Named named) {
     using P = typename Plain<T>::type;
     const unsigned chosen = wmmadiag_selected;
     const int operation = chosen & 31;
+    if (operation == 24) {  // so many times itself, `holes.factor`
+        Number held = named(0);
+        const float by = exp2f((((chosen >> 5) & 511) - 256.0f + (((chosen >> 14) & 511) - 256.0f) / 256.0f) / 16.0f);
+        if (held.kind == 4) held.bits = __float_as_int(single_of(held.bits) * by);
+        if (held.kind == 5) held.bits = __double_as_longlong(__longlong_as_double(held.bits) * by);
+        return Back<P, Integral<P>::value>::of(held);
+    }
     Number own{0, 0}, first{0, 0}, last{0, 0};
 #pragma unroll 1
     for (int at = operation >= 16 ? 0 : 1; at < 3; ++at) {

@@ -26,6 +26,9 @@ OPERATORS: Mapping[str, int] = {
     "<": 12, "<=": 13, "==": 14, "!=": 15,
 }  # fmt: skip
 """Between two slots; the numbers of `fillings.h`."""
+TIMES = 24
+"""The number of the operator that takes the first slot, a real number, `factor(…)` times; see there."""
+_OCTAVE, _FINER, _HALF = 16, 256, 256
 AND, OR = 4, 8
 """Added to the number of a comparison: the hole's own condition, and it; or it."""
 
@@ -43,6 +46,19 @@ class Hole:
 
 Filling = tuple[int, int, int]
 """The number of an operator, and two slots by their places; of `ALONE` the second does not count."""
+
+
+def factor(filling: Filling) -> float:
+    """By what `TIMES` multiplies: two to the power of sixteenths, the second number in parts of 256 of these."""
+    _, first, second = filling
+    return float(2.0 ** ((first - _HALF + (second - _HALF) / _FINER) / _OCTAVE))
+
+
+def times(exponent: float) -> Filling:
+    """The filling that multiplies by two to the power of `exponent`, to a part in 4,096 of it."""
+    steps = round(exponent * _OCTAVE * _FINER)
+    whole = min(max(steps // _FINER, -_HALF), _HALF - 1)
+    return TIMES, whole + _HALF, min(max(steps - whole * _FINER, 0), _FINER - 1) + _HALF
 
 
 UNMADE = Change("", (), "expression", "", "")

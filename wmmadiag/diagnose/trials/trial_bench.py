@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.changes import Change, Texts, applied, together
 from wmmadiag.diagnose.trials.expected import expected_of
-from wmmadiag.diagnose.trials.holes import UNMADE, Filled, Sketch, selector
+from wmmadiag.diagnose.trials.holes import TIMES, UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
@@ -353,7 +353,7 @@ class TrialBench:
             (hole, filling)
             for hole, fillings in enumerate(sketch.fillings)
             for filling in fillings
-            if has.get(hole, frozenset()).issuperset(filling[1:])
+            if hole in has and (filling[0] == TIMES or has[hole].issuperset(filling[1:]))
         ]
         if kernel is None or not wanted:
             return Filled(0, 0, [])
