@@ -102,7 +102,7 @@ def judge_case(
             "what was taken so says nothing: an output of zeros would be within the bound, too",
             hint="--computes says what the kernel computes",
         )
-    coarser = _coarser(bound, expected, observations) if wrong and criterion == "rounding bound" else ""
+    coarser = _coarser(bound, expected, observations, judgements) if wrong and criterion == "rounding bound" else ""
     notes = (_COARSER.format(coarser),) if coarser else ()
     if not OPERATIONS[bound.card.computes.operation].judged:
         notes = ("nothing is expected of the numbers: only the checks judge",)
@@ -292,14 +292,30 @@ _COARSER = (
 _COARSER_TRIED = 24
 
 
-def _coarser(bound: BoundCase, complete: Mapping[str, Doubles], observations: list[Observation]) -> str:
+def _shared(observed: NDArray[Any], expected: Doubles, judgement: Judgement) -> bool:
+    """Whether most elements err: rounding errs everywhere alike, but not where an activation makes nought of it."""
+    telling = expected != 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        errors = (np.abs(observed.astype(np.float64) - expected) / judgement.bound)[telling]
+    return errors.size == 0 or float(np.median(errors)) >= 0.03 * float(errors.max())
+
+
+def _coarser(
+    bound: BoundCase,
+    complete: Mapping[str, Doubles],
+    observations: list[Observation],
+    judgements: Mapping[str, Judgement],
+) -> str:
     """The coarser arithmetic than the card says that would explain everything, in words, or ""."""
     if all(o.passed for o in observations):  # what else is wrong (a damaged input) no arithmetic explains
         return ""
     if any(o.unwritten or o.nan or o.inf for o in observations):
         return ""
-    # Rounding errs everywhere alike. An error that most elements do not share has another cause.
-    if any(o.wrong and (o.typical_in_bounds or 0.0) < 0.03 * (o.max_in_bounds or 0.0) for o in observations):
+    found_there = bound.outputs()
+    # An error that most elements do not share has another cause.
+    if not all(
+        _shared(found_there[role], complete[role], one) for role, one in judgements.items() if role in found_there
+    ):
         return ""
     inputs = bound.inputs()
     outputs = {role: one.astype(np.float64) for role, one in bound.outputs().items()}
