@@ -5,9 +5,11 @@ import pytest
 from fake_backend import Fake
 
 from wmmadiag.errors import CompileError, ConfigurationError, KernelFault, UnsupportedError
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.place import Place
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import check_card, problem
+from wmmadiag.subject.inputs import rounded
 
 CARD = """
 format = 1
@@ -218,6 +220,51 @@ def test_coarser_arithmetic_is_named(card):
     report, _ = run(card, kernel, cases=["two"], variants=["scalar"], inputs="positive")
     assert report.cases[0].status == "failed"
     assert report.cases[0].notes[0].startswith("every difference would be within the bound with ")
+
+
+RECTIFIED = """
+format = 1
+source = "k.cu"
+entry = "k"
+[computes]
+operation = "gemm"
+activation = "relu"
+[[arguments]]
+role = "a"
+dtype = "f32"
+[[arguments]]
+role = "b"
+dtype = "f32"
+[[arguments]]
+role = "d"
+dtype = "f32"
+[launch]
+grid = 1
+block = 32
+[[cases]]
+M = 32
+N = 48
+K = 64
+"""
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_coarser_arithmetic_is_named_where_an_activation_makes_nought_of_half(tmp_path, everywhere):
+    def kernel(_macros, launch):
+        a, b, d = launch.arguments
+        a, b = (rounded(x.astype(np.float64), TYPES["tf32"]).astype(np.float64) for x in (a, b))
+        made = np.maximum(a.reshape(32, 64) @ b.reshape(64, 48), 0.0)
+        exact = np.maximum(launch.arguments[0].reshape(32, 64).astype(np.float64)
+                           @ launch.arguments[1].reshape(64, 48).astype(np.float64), 0.0)  # fmt: skip
+        if not everywhere:
+            made[2:] = exact[2:]
+        d.reshape(32, 48)[...] = made
+
+    (tmp_path / "k.cu").write_text("", "utf-8")
+    report, _ = run(parse_card(RECTIFIED, tmp_path / "card.toml"), kernel)
+    assert report.cases[0].status == "failed"
+    said = any('multiply = "tf32"' in one for one in report.cases[0].notes)
+    assert said == everywhere
 
 
 def test_against_another_kernel(card, tmp_path):

@@ -311,11 +311,9 @@ def _coarser(
         return ""
     if any(o.unwritten or o.nan or o.inf for o in observations):
         return ""
-    found_there = bound.outputs()
+    observed, wrong = bound.outputs(), {one.output for one in observations if one.wrong}
     # An error that most elements do not share has another cause.
-    if not all(
-        _shared(found_there[role], complete[role], one) for role, one in judgements.items() if role in found_there
-    ):
+    if not all(_shared(observed[role], complete[role], judgements[role]) for role in wrong & judgements.keys()):
         return ""
     inputs = bound.inputs()
     outputs = {role: one.astype(np.float64) for role, one in bound.outputs().items()}
