@@ -144,6 +144,16 @@ def test_what_has_changed(browser, shown):
     assert "- new: `new one`" in markdown.render(made) and "- gone: `gone one`" in markdown.render(made)
 
 
+def test_long_paths_are_not_cut_off(browser, shown):
+    made = campaign()
+    point = Point("/home/somebody/a/long/path/" + "folder/" * 20 + "kernel.toml", "sm_90", "default", "one", {"M": 1})
+    made.tally.add([Result("0", point, "failed", ("wrong-output o",), "said")])
+    shown(made)
+    chose(browser, "search", "somebody", "input")
+    browser.value(at("list") + ".querySelector('details').open = true")
+    assert browser.value("(one => one.scrollWidth <= one.clientWidth)(document.querySelector('#cases .scroll'))")
+
+
 def test_names_do_nothing(browser, shown):
     shown(campaign())
     assert browser.value("document.title") == "nightly – wmmadiag campaign"
