@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import shutil
 import tempfile
@@ -127,6 +128,52 @@ def _read_card(data: bytes) -> str:
     return "accepted"
 
 
+def _plan_seeds() -> list[bytes]:
+    return [_PLAN.replace("'pairwise'", f"'{how}'").encode() for how in ("pairwise", "full", "random")]
+
+
+_PLAN = """name = "n"
+[[subjects]]
+paths = ["kernel.toml"]
+sizes = { M = "0..300", N = { range = "16..512", multiple_of = 16 }, K = [64, 128], beta = [0, "alpha"] }
+requires = ["M % 2 == 0", "N >= M"]
+variants = ["default"]
+[axes]
+arch = ["sm_80", "sm_90"]
+inputs = ["normal", "wide_exponents"]
+seeds = 3
+schedules = [0, 2]
+displaced = [0, 16]
+[cover]
+how = 'pairwise'
+cases = 10
+seed = 4
+[run]
+checks = "default"
+instructions = 200_000
+slice = 64
+"""
+
+
+def _read_plan(data: bytes) -> str:
+    """Read a plan of gemm's, and make its first points."""
+    from wmmadiag.campaign.plan import read_plan
+    from wmmadiag.campaign.points import counted, points, spaces
+
+    if len(data) > 1 << 14:
+        return "too long"
+    path = _gemm_folder() / "plan.toml"
+    path.write_bytes(data)
+    plan = read_plan(path)
+    for subjects in plan.subjects:
+        for space in spaces(plan, subjects):
+            counted(plan, space)
+            for point in itertools.islice(points(plan, space), 5):
+                if not space.has(point):
+                    raise Wrong("a plan made a point that it has not")
+    return "accepted"
+
+
 def _source_seeds() -> list[bytes]:
     return [path.read_bytes() for path in sorted(ROOT.glob("kernels/*/*.cu"))] + _seed_files("*.cu")
 
@@ -225,6 +272,7 @@ TARGETS = {
         Target("ptx", _ptx_seeds, _run_ptx),
         Target("gate", lambda: _seed_files("gemm*.ptx"), _judge_ptx),
         Target("card", _card_seeds, _read_card),
+        Target("plan", _plan_seeds, _read_plan),
         Target("source", _source_seeds, _read_source),
         Target("bundle", _packed, _read_bundle),
         Target("run", _runs, _read_run),
