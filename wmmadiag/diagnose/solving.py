@@ -80,13 +80,13 @@ def _likeliest(program: Program, order: Sequence[Ranked]) -> list[_Sought]:
     scores = Scores(order)
     found = []
     for place in places(program):
-        one = place.expression
-        factors = one.parent is not None and one.parent.kind == "binary" and one.parent.operator in ("*", "/")
-        if one.type.kind != "float" or (factors and one.kind != "literal"):
+        value = place.expression
+        factors = value.parent is not None and value.parent.kind == "binary" and value.parent.operator in ("*", "/")
+        if value.type.kind != "float" or (factors and value.kind != "literal"):
             continue  # a factor of one factor is one of the whole
-        score = scores.of(one)
+        score = scores.of(value)
         if score is not None:
-            found.append(_Sought(Place(one, place.slots[:2], 1), score))
+            found.append(_Sought(Place(value, place.slots[:2], 1), score))
     # A number that stands there is wrong or not; a factor may be missing anywhere.
     less = math.log(1 + sum(one.place.expression.kind != "literal" for one in found))
     for one in found:
