@@ -22,8 +22,9 @@ from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.place import Place
 
 FILE = "k.cu"
-CHANCE, UNDOING = 3, 900
-"""A change that makes the failing case right and no other, among the likeliest; and one that is far behind it."""
+CHANCE, UNDOING, FRAIL = 3, 900, 5
+"""A change that makes the failing case right and no other, among the likeliest; one that is far behind it; and one of
+the likeliest that is right in every case and may hide what is wrong."""
 
 
 class _Trials:
@@ -70,7 +71,10 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         def confirm(found: Any, base: Any, right: Sequence[Tried], *_: Any) -> list[Any]:
             numbers = [int(one.ranked.change.note) for one in right]
             held.append(numbers)
-            return [SimpleNamespace(right=number == UNDOING, shape="", runs=()) for number in numbers]
+            return [
+                SimpleNamespace(right=number in (UNDOING, FRAIL), firm=number == UNDOING, shape="", runs=())
+                for number in numbers
+            ]
 
         sources = {FILE: parse(trials.texts[FILE], FILE)}
         monkeypatch.setattr(
@@ -81,6 +85,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")
         monkeypatch.setattr(mending, "program", lambda *_: None)
         monkeypatch.setattr(mending, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
+        monkeypatch.setattr(mending, "solved", lambda *_: [])
         monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
         monkeypatch.setattr(mending, "confirmed_from", confirm)
         bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
@@ -96,6 +101,14 @@ def test_what_is_right_in_one_case_only_does_not_end_the_search(search_of) -> No
     mended, held = search_of(trials, ledger, 1000)
     assert mended and held == [[CHANCE], [UNDOING]]
     assert sorted(trials.tried) == list(range(len(trials.tried)))  # none twice
+
+
+def test_what_may_hide_the_mistake_ends_the_search_only_where_the_likeliest_have_nothing_else(search_of) -> None:
+    mended, held = search_of(_Trials([FRAIL, UNDOING]), Ledger(EFFORTS["normal"]), 1000)
+    assert mended and held == [[FRAIL], [UNDOING]]
+    trials = _Trials([FRAIL, 4000])
+    mended, held = search_of(trials, Ledger(EFFORTS["normal"]), 5000)
+    assert mended and [some for some in held if some] == [[FRAIL]] and 4000 not in trials.tried
 
 
 @pytest.mark.parametrize("limit", ["instructions", "changes"])
