@@ -302,6 +302,58 @@ def test_words_of_a_flag_without_a_fence():
     assert "flag" in seen.message and f"__threadfence_block() after line {line(source, 'W')}" in seen.hint
 
 
+LANES_LOCK = """
+    int* lock = (int*)out;
+    for (bool done = false; !done;) {{
+        if (atomicCAS(lock + t % 2, 0, 1) == 0) {{
+            {fence}
+            out[8 + t % 2] += t; //W
+            {fence}
+            {unlock};
+            done = true;
+        }}
+    }}
+"""
+LANES_ARRIVE = """
+    __shared__ int here;
+    __shared__ float s[32];
+    if (t == 0) here = 0;
+    __syncwarp();
+    s[t] = t; //W
+    {fence}
+    atomicAdd(&here, 1);
+    while (atomicAdd(&here, 0) < 32) {{}}
+    {fence}
+    out[t] = s[31 - t]; //R
+"""
+LANES = {
+    "a lock that lanes take": (LANES_LOCK, {"fence": "__threadfence();", "unlock": "atomicExch(lock + t % 2, 0)"}, ""),
+    "a lock that a release opens": (
+        LANES_LOCK,
+        {
+            "fence": "__threadfence();",
+            "unlock": """asm volatile("st.release.gpu.b32 [%0], %1;" :: "l"(lock + t % 2), "r"(0) : "memory")""",
+        },
+        "",
+    ),
+    "a lock of the block's scope": (
+        LANES_LOCK, {"fence": "__threadfence_block();", "unlock": "atomicExch(lock + t % 2, 0)"}, "",
+    ),
+    "a lock without fences": (
+        LANES_LOCK, {"fence": "", "unlock": "atomicExch(lock + t % 2, 0)"}, "lanes-read-write lanes-write-write",
+    ),
+    "all lanes have arrived": (LANES_ARRIVE, {"fence": "__threadfence_block();"}, ""),
+    "all have, without fences": (LANES_ARRIVE, {"fence": ""}, "lanes-read-write"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_lanes_that_release_and_acquire(name):
+    text, parts, expected = LANES[name]
+    seen = races(kernel(text.format(**parts)), block=32)
+    assert {f.kind for f in seen} == set(expected.split()), seen
+
+
 LOOK_ALIKES = {
     "barrier": (RIGHT_READ.replace("//W", "\n__syncthreads();"), {}),
     "own element": (kernel("__shared__ float s[64]; s[t] = t; out[t] = s[t];"), {}),

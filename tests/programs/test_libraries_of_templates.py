@@ -139,6 +139,38 @@ int main() {
     assert done.stdout == "9\n", done.stderr
 
 
+def test_policies_of_cuda_and_random_numbers_of_thrust(tmp_path: Path) -> None:
+    """`thrust::cuda::par`, and a function object of both halves over engines and distributions."""
+    text = """#include <cstdio>
+#include <thrust/device_vector.h>
+#include <thrust/random.h>
+#include <thrust/sequence.h>
+#include <thrust/tabulate.h>
+struct Draw {
+    __host__ __device__ float operator()(unsigned i) const {
+        thrust::default_random_engine engine(7);
+        thrust::uniform_real_distribution<float> between(2, 3);
+        engine.discard(i);
+        return between(engine);
+    }
+};
+__global__ void draw(float* out) { out[threadIdx.x] = Draw()(threadIdx.x); }
+int main() {
+    cudaStream_t stream;
+    cudaStreamCreate(&stream);
+    thrust::device_vector<float> host(8), device(8);
+    thrust::device_vector<int> numbers(8);
+    thrust::sequence(thrust::cuda::par.on(stream), numbers.begin(), numbers.end());
+    thrust::tabulate(thrust::device, host.begin(), host.end(), Draw());
+    draw<<<1, 8, 0, stream>>>(thrust::raw_pointer_cast(device.data()));
+    cudaStreamSynchronize(stream);
+    printf("%d %d %d\\n", int(numbers[7]), host == device, host[0] != host[7] && host[3] >= 2 && host[3] < 3);
+}
+"""
+    done = run(tmp_path, text)
+    assert done.stdout == "7 1 1\n", done.stderr
+
+
 def test_what_thrust_does_not_have_is_an_error_at_its_line(tmp_path: Path) -> None:
     done = run(tmp_path, THRUST.replace("thrust::sequence(", "thrust::sequence_of_what("))
     assert done.returncode == 2, done.stderr

@@ -10,9 +10,11 @@ one that no chip promises.
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +35,14 @@ _WRITES, _NOTE, _READS = range(3)
 """What a run turns round, as `Turn` in native/checks/races_reversed.hpp."""
 _PATIENCE = 1 << 15
 """Warp instructions until a block that waits for a later one lets it start: every run here waits anew."""
+_ARITHMETIC = re.compile(r"(?:add|sub|mul|fma|mad|div|red|atom)\b\S*\.f(32|64)")
+_STORE = re.compile(r"(?:st|red|atom)\b\S*\.[bfsu](32|64)")
+_USUAL = 1e-30, 1e30
+_FLOATS: dict[str, np.dtype[Any]] = {"32": np.dtype(np.float32), "64": np.dtype(np.float64)}
 _SLACK = 1_000_000
+_ALLOWANCE = 30.0
+"""Seconds for all runs about accesses that are worth a word only if their order matters: locks that many contend for
+take long to watch, and are right."""
 _TIMES = 4
 
 
@@ -73,8 +82,11 @@ def judged(
         return findings
     evidence: dict[int, str] = {}
     if instructions is not None:
-        budget = Budget(_TIMES * instructions + _SLACK, 0.0)
-        evidence = _Replays(kernel, launch, before, budget).evidence(races)
+        replays = _Replays(kernel, launch, before, _TIMES * instructions + _SLACK, all(map(is_relaxed, races)))
+        try:
+            evidence = replays.evidence(races)
+        except _TooLong:  # of nothing that is worth a word without it
+            evidence = {}
     untried = "the launch did not come to its end, so the other order was not tried"
     kept = []
     for one in findings:
@@ -99,12 +111,20 @@ class _Ended:
     legal: bool = True  # whether every read that was given a later write's value was given what that write then left
 
 
+class _TooLong(Exception):
+    pass
+
+
 class _Replays:
-    def __init__(self, kernel: EmulatedKernel, launch: Launch, before: Arrays, budget: Budget) -> None:
-        self._kernel, self._launch, self._before, self._budget = kernel, launch, before, budget
+    def __init__(
+        self, kernel: EmulatedKernel, launch: Launch, before: Arrays, instructions: int, in_brief: bool
+    ) -> None:
+        self._kernel, self._launch, self._before, self._instructions = kernel, launch, before, instructions
+        self._until = time.monotonic() + _ALLOWANCE if in_brief else None
         self._final = {index: array.copy() for index, array in launch.writable().items()}
         self._plain: dict[bool, _Ended] = {}
         written = {view.argument for view in launch.views if view.written}
+        self._numbers = _stored_numbers(kernel)
         self._outputs = [index for index in self._final if not written or index in written]
 
     def evidence(self, races: Sequence[Finding]) -> dict[int, str]:
@@ -156,7 +176,7 @@ class _Replays:
             observer=None,
             checks=("reversed",) if table else (),
             check_table=table,
-            budget=self._budget,
+            budget=Budget(self._instructions, self._left()),
             patience=_PATIENCE,
         )
         arrays = launch.writable()
@@ -168,6 +188,7 @@ class _Replays:
             emulated.launch(launch)
         except BudgetError as error:
             seconds_left()  # where the time is over, that is no property of the order
+            self._left()
             problem = error.message
         except WmmadiagError as error:
             problem = error.message
@@ -180,6 +201,13 @@ class _Replays:
             return _Ended(left, problem)
         return _Ended(left, problem, tuple(told["values"]), told["kind"] != "untrue")
 
+    def _left(self) -> float:
+        """Seconds for one more run; 0: no limit."""
+        left = 0.0 if self._until is None else self._until - time.monotonic()
+        if self._until is not None and left <= 0:
+            raise _TooLong
+        return left
+
     def _difference(self, plain: _Ended, turned: _Ended, strict: bool) -> str:
         if plain.problem:
             return ""
@@ -187,7 +215,7 @@ class _Replays:
             return f"it does not come to its end: {turned.problem}"
         for index in self._outputs:
             one, other = plain.arrays[index], turned.arrays[index]
-            changed = _changed(one, other, strict)
+            changed = _changed(one, other, strict, self._numbers)
             if not changed.size:
                 continue
             name = self._launch.name(index)
@@ -198,12 +226,23 @@ class _Replays:
         return ""
 
 
-def _changed(one: NDArray[np.generic], other: NDArray[np.generic], strict: bool) -> NDArray[np.intp]:
+def _stored_numbers(kernel: EmulatedKernel) -> tuple[np.dtype[Any], ...]:
+    """The floating-point types that a kernel computes in, of whose width it stores something."""
+    texts = [node.text for node in kernel.kernel.nodes]
+    widths = [{found[1] for text in texts if (found := kind.match(text))} for kind in (_ARITHMETIC, _STORE)]
+    both = sorted(widths[0] & widths[1])
+    return tuple(_FLOATS[width] for width in both)
+
+
+def _changed(
+    one: NDArray[np.generic], other: NDArray[np.generic], strict: bool, numbers: Sequence[np.dtype[Any]] = ()
+) -> NDArray[np.intp]:
     """Flat indices of the elements that differ: in a bit, or (not `strict`) by more than sums in another order.
 
     Kernels that add up in the order in which strong accesses happen to meet are not wrong for the rounding of it. Of
     floating-point arrays, differences below the square root of the format's epsilon, of the largest magnitude, are
     taken for that: half of the digits, more than the rounding of a sum of as many terms as that root's inverse.
+    Of memory without a type, what is so near to itself as one of `numbers`.
     """
     bits = (np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(a.size, -1) for a in (one, other))
     differ = np.any(np.not_equal(*bits), axis=1) if one.size else np.zeros(0, bool)
@@ -213,4 +252,13 @@ def _changed(one: NDArray[np.generic], other: NDArray[np.generic], strict: bool)
             largest = np.nanmax(np.abs(np.where(np.isfinite(a), a, 0)), initial=0.0)
             small = np.abs(a - b) <= np.sqrt(np.finfo(one.dtype.name).eps) * largest
         differ &= ~small
+    elif not strict and one.dtype == np.uint8 and differ.any():
+        for kind in numbers:
+            words = one.size // kind.itemsize * kind.itemsize
+            a, b = (np.ascontiguousarray(x).reshape(-1)[:words].view(kind) for x in (one, other))
+            with np.errstate(all="ignore"):
+                largest = np.maximum(np.abs(a), np.abs(b))
+                usual = (largest > _USUAL[0]) & (largest < _USUAL[1])  # else they are rather integers, or addresses
+                near = usual & (np.abs(a - b) <= np.sqrt(np.finfo(kind).eps) * largest)
+            differ[:words] &= ~np.repeat(near, kind.itemsize)
     return np.flatnonzero(differ)

@@ -20,6 +20,7 @@ _ERROR = re.compile(
 )
 
 _NO_MEMBER_OF_THRUST = re.compile(r"‘(\w+)’ (?:is not a member of|in namespace) ‘thrust’")
+_NO_SYSTEM_OF_THRUST = re.compile(r"‘thrust::(\w+)’ has not been declared")
 _FORGOTTEN = re.compile(r"is defined in header ‘<([\w./]+)>’")
 _NO_MEMBER_OF_STD = re.compile(r"‘(\w+)’ (?:is not a member of|in namespace) ‘std’")
 _NAMES_OF_STD = {
@@ -154,13 +155,18 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
     for header in dict.fromkeys([*told, *known]):
         yield f"{_READ}{header}"
     # nvcc's Thrust reads more of its own headers than the one for the host does.
+    folders = [Path(one[2:]) for one in command if one.startswith("-I")]
+    for name in dict.fromkeys(_NO_SYSTEM_OF_THRUST.findall(refusal)):
+        policies = f"thrust/system/{name}/execution_policy.h"
+        if any((folder / policies).is_file() for folder in folders):
+            yield f"{_READ}{policies}"
     for name in dict.fromkeys(_NO_MEMBER_OF_THRUST.findall(refusal)):
         declared = re.compile(rf"\b{name}\(|\b(?:struct|class|using) {name}\b|\busing [\w:]*::{name};")
-        for folder in (one[2:] for one in command if one.startswith("-I")):
-            headers = sorted(Path(folder, "thrust").glob("*.h"), key=lambda one: (one.stem != name, one.name))
+        for folder in folders:
+            headers = sorted((folder / "thrust").glob("*.h"), key=lambda one: (one.stem != name, one.name))
             found = next((one for one in headers if declared.search(one.read_text("utf-8", "replace"))), None)
             if found is not None:
-                yield f"-includethrust/{found.name}"
+                yield f"{_READ}thrust/{found.name}"
                 break
 
 

@@ -56,7 +56,10 @@ template <class A, class B, class R> struct binary_function {
 }
 """
 # Of Thrust, what the compiler for device code takes as it is: types that kernels use, and what their headers read.
-_OF_KERNELS = ("thrust/complex.h", "thrust/pair.h", "thrust/tuple.h", "thrust/detail/", "thrust/type_traits/")
+_OF_KERNELS = (
+    "thrust/complex.h", "thrust/pair.h", "thrust/tuple.h", "thrust/random.h", "thrust/random/", "thrust/detail/",
+    "thrust/type_traits/",
+)  # fmt: skip
 _HOST_FOLDERS = (
     "ATen/ torch/ c10/ caffe2/ pybind11/ nanobind/ cub/device/ thrust/ gtest/ gmock/ benchmark/ boost/ fmt/ "
     "spdlog/ absl/ Eigen/ opencv2/ sys/ nvtx3/ nlohmann/"

@@ -97,8 +97,11 @@ Flow Warp::polled(const Inst& inst, std::uint64_t value) {
     return again_ < enough ? Flow::next : sleep();
 }
 
+// What it waits for may be done by other lanes of its own: they have the next turn.
 Flow Warp::sleep() {
     polls_ = true;
+    giving_way_ = true;
+    slice_end_ = executed_ + group_slice;
     return Flow::yield;
 }
 

@@ -99,6 +99,8 @@ void Races::block_start(const Block& block) {
         warp.waits = 0;
         warp.waited_commits.fill(0);
         warp.pairs = nullptr;
+        warp.acquirable_pairs.reset();
+        warp.lane_fenced.fill(0);
         ++warp.epoch;  // which makes the stamps of the block before stale
         warp.stamps.resize(shared_.program->code().size());
         for (auto& latest : warp.stamps) latest.passes = 0;
@@ -186,14 +188,14 @@ std::byte* Races::host(const BlockState& b, Space space, std::uint64_t address, 
                                                                              : nullptr;
 }
 
-// Whether a plain or fragment store writes what is there already: then no order changes the result.
-bool Races::unchanged(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address) const {
+// Whether a plain or fragment store writes these bytes; without them, what is there already: then no order changes the result.
+bool Races::leaves(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address, const std::byte* bytes) const {
     const auto& inst = shared_.program->code()[access.where.pc];
     const bool fragment = inst.execute == collective_[1];
     if ((inst.execute != store_ && !fragment) || (lane >= lanes && !fragment) || access.role != Role::write) return false;
     const auto& warp = b.block->warps()[access.where.warp];
     const auto granule = std::size_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
-    const auto* here = host(b, space, address, fragment ? granule : 1);
+    const auto* here = bytes != nullptr ? bytes : host(b, space, address, fragment ? granule : 1);
     if (here == nullptr) return false;
     if (fragment) return fragment_store_keeps(warp, inst, address, {here, granule});
     Addresses addresses;
@@ -311,6 +313,13 @@ void Races::turn(BlockState& b, const Access& access, unsigned lane, const Earli
     if (!inside(space, at, granule)) return;
     auto* p = host(b, space, at, granule);
     if (p == nullptr) return;
+    // A read-modify-write has seen what was there before it: a write comes before that only where it leaves the same.
+    const auto& other = shared_.program->code()[earlier.pc];
+    if (!read_first && access.role == Role::write && access.strong() && other.execute == atom_ && (other.flags & flag::unseen) == 0) {
+        const auto* seen =
+            reversal_->seen(space, space == Space::shared ? b.index : 0, at, std::uint64_t{earlier.block} << 32 | earlier.warp, earlier.stamp);
+        if (seen == nullptr || !leaves(b, access, lane, space, at, seen)) return;
+    }
     if (read_first)
         reversal_->note(space, space == Space::shared ? b.index : 0, at, p, granule, std::uint64_t{earlier.block} << 32 | earlier.stamp, b.index,
                         access.where.pc);
@@ -367,8 +376,25 @@ void Races::watch(const MemoryEvent& event) {
     if (fence && role == Role::write && !matrix && strength == strength::weak) strength = strength::strong;
     fence = false;
     touch_event(b, event, role, strength, matrix);
+    if (reversal_ && inst.execute == atom_ && (inst.flags & flag::unseen) == 0 && reversal_->wants(event.where.pc)) remember_seen(b, event);
     // Afterwards: what this access learns does not put it behind what it has learned of.
     if (strength != strength::weak && (synchronises_ || observes_)) synchronise(b, event, inst);
+}
+
+// What this read-modify-write finds.
+void Races::remember_seen(const BlockState& b, const MemoryEvent& event) {
+    const auto granule = std::uint64_t{1} << (event.space == Space::global ? global_shift_ : shared_shift_);
+    const auto stamp = b.warps[event.where.warp].stamps[event.where.pc].stamp;
+    std::uint64_t before = 0;
+    for (Mask m = event.active; m != 0; m &= m - 1) {
+        const auto address = event.addresses[std::countr_zero(m)];
+        if (m != event.active && address == before) continue;  // the first of several lanes finds it
+        before = address;
+        for (auto a = address / granule * granule; a < address + event.bytes; a += granule)
+            if (const auto* p = inside(event.space, a, granule) ? host(b, event.space, a, granule) : nullptr; p != nullptr)
+                reversal_->saw(event.space, event.space == Space::shared ? b.index : 0, a, p, granule,
+                               std::uint64_t{b.index} << 32 | event.where.warp, stamp);
+    }
 }
 
 void Races::touch_event(BlockState& b, const MemoryEvent& event, Role role, std::uint8_t strength, bool matrix) {

@@ -95,6 +95,8 @@ struct Copy {
     std::uint64_t waits;  // of its warp, before it was issued
 };
 
+using Pairs = std::array<Stamp, lanes * lanes>;  // [lane][other]: up to which stamp a lane knows what another has done
+
 struct WarpState {
     Clock known{};
     Clock fenced{};              // what was known at the last fence; its own entry 0: none yet
@@ -119,9 +121,11 @@ struct WarpState {
         Stamp stamp = 0;
         std::uint32_t passes = 0;
     };
-    std::vector<Latest> stamps;                         // by pc
-    std::array<Stamp, lanes * lanes>* pairs = nullptr;  // [lane][other]: known by partial bar.warp.sync
-    std::unique_ptr<std::array<Stamp, lanes * lanes>> pairs_storage;
+    std::vector<Latest> stamps;  // by pc
+    Pairs* pairs = nullptr;      // what lanes know of each other beyond `lanes_known`: by bar.warp.sync of some, by what they released
+    std::unique_ptr<Pairs> pairs_storage;
+    std::unique_ptr<Pairs> acquirable_pairs;  // likewise, as `acquirable`
+    std::array<Stamp, lanes> lane_fenced{};   // of each lane, its last fence that releases
 };
 
 inline constexpr unsigned page_bits = 12;
@@ -170,6 +174,7 @@ struct Released {
     Clock first{};                          // ... and where the first of them stood
     Clock whole{};                          // the same of the last time that all lanes of a warp had, which they may do several times
     Clock together{};                       // per warp, of completed phases in which all of its lanes arrived: what they all had done before
+    std::map<std::uint32_t, std::array<Stamp, lanes>> of_lanes;  // by warp: of which lanes, up to where
 };
 
 // A hardware barrier between two releases.
@@ -267,6 +272,11 @@ private:
     [[nodiscard]] Foreign own_view(const BlockState& b, const WarpState& warp, std::uint32_t index) const;
     void learn(const BlockState& b, WarpState& warp, const Foreign& from);
     void sync_lanes(BlockState& b, std::uint32_t index, Mask here, Mask members);
+    [[nodiscard]] static Pairs& pairs_of(WarpState& warp);
+    static void hear(WarpState& warp, std::uint32_t index, unsigned lane, const Released& at, bool at_once);
+    static void acquire_lanes(WarpState& warp, Mask active);
+    static void tell(const WarpState& warp, std::uint32_t index, unsigned lane, Released& at, Stamp until);
+    [[nodiscard]] bool lane_knows(const WarpState& warp, std::uint32_t index, Lane lane, Lane other, Stamp stamp) const;
     void remember_lanes(BlockState& b, const Access& access, const MemoryEvent& event, unsigned shift);
     [[nodiscard]] std::uint32_t unknown_reader(const BlockState& b, unsigned warp, Space space, std::uint64_t address, unsigned lane) const;
     [[nodiscard]] static std::uint64_t lane_key(Space space, unsigned warp, std::uint64_t granule) {
@@ -288,10 +298,14 @@ private:
                 std::vector<std::int64_t> values, bool swapped);
     [[nodiscard]] static Earlier earlier_of(const BlockState& b, Stamp s, std::uint32_t lane);
     void turn(BlockState& b, const Access& access, unsigned lane, const Earlier& earlier, Space space, std::uint64_t address, bool read_first);
+    void remember_seen(const BlockState& b, const MemoryEvent& event);
     void foresee(BlockState& b, const Access& access, const MemoryEvent& event);
     [[nodiscard]] bool inside(Space space, std::uint64_t address, std::uint64_t bytes) const;
     [[nodiscard]] std::byte* host(const BlockState& b, Space space, std::uint64_t address, std::uint64_t bytes) const;
-    bool unchanged(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address) const;
+    bool unchanged(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address) const {
+        return leaves(b, access, lane, space, address, nullptr);
+    }
+    bool leaves(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address, const std::byte* bytes) const;
     Page& page(std::uint64_t number);
     std::uint32_t foreigner(const BlockState& b, const Access& access, std::uint32_t others);
     std::uint32_t with_reader(const BlockState& b, const Access& access, std::uint32_t set);

@@ -1,4 +1,6 @@
 // What warps and lanes know of each other: stamps, barriers, fences, atomics, mbarriers.
+#include <utility>
+
 #include "races.hpp"
 
 namespace wmmadiag::races {
@@ -34,6 +36,9 @@ void Races::compact(BlockState& b) {
         warp.acquirable.fill(0);
         warp.hinted.fill(0);
         warp.lanes_known = warp.met = warp_mask;
+        warp.pairs = nullptr;
+        warp.acquirable_pairs.reset();
+        warp.lane_fenced.fill(0);
         ++warp.epoch;
     }
     b.released.clear();
@@ -63,7 +68,8 @@ void Races::synchronise(BlockState& b, const MemoryEvent& event, const Inst& ins
     const Stamp now = b.sequence << warp_bits | event.where.warp;
     const auto party = std::uint64_t{b.index} << 32 | event.where.warp;
     for (Mask m = event.active; m != 0; m &= m - 1) {
-        const auto address = event.addresses[std::countr_zero(m)];
+        const auto lane = static_cast<unsigned>(std::countr_zero(m));
+        const auto address = event.addresses[lane];
         auto& places = event.space == Space::global ? coherence_ : b.coherence;
         if (parties_ < most_parties || places.count(address) != 0)
             cohere(places[address], party, looks, event.kind == AccessKind::store, writes, now);
@@ -73,9 +79,11 @@ void Races::synchronise(BlockState& b, const MemoryEvent& event, const Inst& ins
             join(acquires ? warp.known : warp.acquirable, at.known);
             if (between_) join(acquires ? warp.foreign : warp.foreign_acquirable, at.foreign);
             join(warp.hinted, at.hinted);
+            hear(warp, event.where.warp, lane, at, acquires);
         }
         if (writes) {
-            if (!reads) at.known.fill(0), at.foreign.reset();
+            if (!reads) at.known.fill(0), at.foreign.reset(), at.of_lanes.clear();
+            tell(warp, event.where.warp, lane, at, releases ? now : warp.lane_fenced[lane]);
             join(at.hinted, warp.known);
             join(at.hinted, warp.hinted);
             at.hinted[event.where.warp] = now;
@@ -177,6 +185,61 @@ void Races::acquire(BlockState& b, WarpState& warp, bool device_wide) {
     warp.foreign_acquirable.reset();
 }
 
+Pairs& Races::pairs_of(WarpState& warp) {
+    if (warp.pairs == nullptr) {
+        if (!warp.pairs_storage) warp.pairs_storage = std::make_unique<Pairs>();
+        warp.pairs = warp.pairs_storage.get();
+        warp.pairs->fill(0);
+    }
+    return *warp.pairs;
+}
+
+// A lane reads where others of its warp have released: it knows what they did before, `at_once` or from its next fence on.
+void Races::hear(WarpState& warp, std::uint32_t index, unsigned lane, const Released& at, bool at_once) {
+    const auto found = at.of_lanes.find(index);
+    if (found == at.of_lanes.end()) return;
+    const auto& told = found->second;
+    Stamp newest = 0;
+    for (unsigned l = 0; l < lanes; ++l) newest = std::max(newest, l == lane ? 0 : told[l]);
+    if (newest <= warp.lanes_known) return;
+    if (!at_once && !warp.acquirable_pairs) warp.acquirable_pairs = std::make_unique<Pairs>(Pairs{});
+    auto& to = at_once ? pairs_of(warp) : *warp.acquirable_pairs;
+    for (unsigned l = 0; l < lanes; ++l) to[lane * lanes + l] = std::max(to[lane * lanes + l], told[l]);
+}
+
+// A lane writes where others may look: `until` there it has released what it did; 0: it has not.
+void Races::tell(const WarpState& warp, std::uint32_t index, unsigned lane, Released& at, Stamp until) {
+    if (until == 0) return;
+    auto& told = at.of_lanes[index];
+    told[lane] = std::max(told[lane], until);
+    if (warp.pairs == nullptr) return;
+    for (unsigned l = 0; l < lanes; ++l) told[l] = std::max(told[l], (*warp.pairs)[lane * lanes + l]);
+}
+
+void Races::acquire_lanes(WarpState& warp, Mask active) {
+    if (!warp.acquirable_pairs) return;
+    auto& from = *warp.acquirable_pairs;
+    auto& to = pairs_of(warp);
+    for (Mask m = active; m != 0; m &= m - 1) {
+        const auto row = static_cast<unsigned>(std::countr_zero(m)) * lanes;
+        for (unsigned l = 0; l < lanes; ++l) to[row + l] = std::max(to[row + l], std::exchange(from[row + l], 0));
+    }
+}
+
+// Whether a lane, or each of several, knows what another did until then; of several others: what all lanes of the warp did.
+bool Races::lane_knows(const WarpState& warp, std::uint32_t index, Lane lane, Lane other, Stamp stamp) const {
+    if (warp.pairs == nullptr) return false;
+    const auto threads = static_cast<std::uint32_t>(shared_.spec.block.count());
+    const auto there = std::min<std::uint32_t>(lanes, threads - index * lanes);
+    const auto all = [there](Lane one, const auto& holds) {
+        if (one < lanes) return holds(one);
+        for (Lane l = 0; l < there; ++l)
+            if (!holds(l)) return false;
+        return true;
+    };
+    return all(lane, [&](Lane a) { return all(other, [&](Lane b) { return a == b || (*warp.pairs)[a * lanes + b] >= stamp; }); });
+}
+
 // A phase of an mbarrier: who waits for it learns what those knew who arrived in it and before.
 void Races::mbarrier(const MbarrierEvent& event) {
     auto& b = state_of(event.where.block);
@@ -232,13 +295,17 @@ void Races::tensor(const TensorEvent& event) {
     b.warps[event.where.warp].met = b.sequence << warp_bits | warp_mask;
 }
 
-void Races::fence(const Where& where, Mask) {
+void Races::fence(const Where& where, Mask active) {
     auto& b = state_of(where.block);
     auto& warp = b.warps[where.warp];
     const auto flags = shared_.program->code()[where.pc].flags;
     const bool device_wide = (flags & flag::block_scope) == 0;
-    if ((flags & flag::acquire) != 0) acquire(b, warp, device_wide);
+    if ((flags & flag::acquire) != 0) {
+        acquire(b, warp, device_wide);
+        acquire_lanes(warp, active);
+    }
     if ((flags & flag::release) != 0) {
+        for (Mask m = active; m != 0; m &= m - 1) warp.lane_fenced[static_cast<unsigned>(std::countr_zero(m))] = b.sequence << warp_bits | where.warp;
         warp.fenced = warp.known;
         warp.fenced[where.warp] = b.sequence << warp_bits | where.warp;
         if (between_ && device_wide) join(warp.foreign_fenced, own_view(b, warp, where.warp));
@@ -278,24 +345,23 @@ void Races::sync_lanes(BlockState& b, std::uint32_t index, Mask here, Mask membe
     warp.arrived |= here;
     if ((members & live & ~warp.arrived) != 0) return;
     warp.arrived &= ~members;
-    if (synchronises_) acquire(b, warp, true);
+    if (synchronises_) {
+        acquire(b, warp, true);
+        acquire_lanes(warp, members);
+    }
     const Stamp now = b.sequence << warp_bits | index;
     ++warp.epoch;
     if ((live & ~members) == 0) {
         warp.lanes_known = warp.met = now;
         return;
     }
-    if (warp.pairs == nullptr) {
-        if (!warp.pairs_storage) warp.pairs_storage = std::make_unique<std::array<Stamp, lanes * lanes>>();
-        warp.pairs = warp.pairs_storage.get();
-        warp.pairs->fill(0);
-    }
+    auto& pairs = pairs_of(warp);
     std::array<Stamp, lanes> sum{};
     for (Mask m = members; m != 0; m &= m - 1)
-        for (unsigned l = 0; l < lanes; ++l) sum[l] = std::max(sum[l], (*warp.pairs)[static_cast<unsigned>(std::countr_zero(m)) * lanes + l]);
+        for (unsigned l = 0; l < lanes; ++l) sum[l] = std::max(sum[l], pairs[static_cast<unsigned>(std::countr_zero(m)) * lanes + l]);
     for (Mask m = members; m != 0; m &= m - 1) sum[std::countr_zero(m)] = now;
     for (Mask m = members; m != 0; m &= m - 1)
-        std::copy(sum.begin(), sum.end(), warp.pairs->begin() + static_cast<std::ptrdiff_t>(static_cast<unsigned>(std::countr_zero(m)) * lanes));
+        std::copy(sum.begin(), sum.end(), pairs.begin() + static_cast<std::ptrdiff_t>(static_cast<unsigned>(std::countr_zero(m)) * lanes));
 }
 
 void Races::barrier(const BarrierEvent& event) {

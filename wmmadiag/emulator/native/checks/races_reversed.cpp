@@ -51,6 +51,18 @@ void Reversal::after() {
     writing_.clear();
 }
 
+void Reversal::saw(Space space, std::uint32_t block, std::uint64_t address, const std::byte* here, std::size_t granule, std::uint64_t party,
+                   std::uint32_t stamp) {
+    seen_[key(space, block, address)][party] = {stamp, std::vector<std::byte>(here, here + granule)};
+}
+
+const std::byte* Reversal::seen(Space space, std::uint32_t block, std::uint64_t address, std::uint64_t party, std::uint32_t stamp) const {
+    const auto at = seen_.find(key(space, block, address));
+    if (at == seen_.end()) return nullptr;
+    const auto one = at->second.find(party);
+    return one == at->second.end() || one->second.first != stamp ? nullptr : one->second.second.data();
+}
+
 void Reversal::reverse(Space space, std::uint32_t block, std::uint64_t address, std::byte* here, std::size_t granule, std::uint64_t reader,
                        std::uint64_t writer) {
     const auto at = key(space, block, address);
@@ -59,6 +71,8 @@ void Reversal::reverse(Space space, std::uint32_t block, std::uint64_t address, 
     if (!served_.emplace(at.place, at.address, reader, writer).second) return;
     keep(here, {here, granule});
     std::memcpy(here, old->second.data(), granule);
+    // If it writes as well, it is not the last write there: that stays the other one.
+    std::erase_if(writing_, [&](const auto& one) { return one.first == at; });
 }
 
 void Reversal::note(Space space, std::uint32_t block, std::uint64_t address, const std::byte* here, std::size_t granule, std::uint64_t reader,

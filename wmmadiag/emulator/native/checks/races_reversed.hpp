@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <span>
 #include <tuple>
@@ -37,6 +38,11 @@ public:
     // Around an access that is about to be made: (address, host address) of the granules that it writes.
     void before(Space space, std::uint32_t block, const std::vector<std::pair<std::uint64_t, std::byte*>>& places, std::size_t granule);
     void after();
+    // A read-modify-write of a warp, block << 32 | warp, finds this.
+    void saw(Space space, std::uint32_t block, std::uint64_t address, const std::byte* here, std::size_t granule, std::uint64_t party,
+             std::uint32_t stamp);
+    // What it found; null: not known, or the warp has had another there since.
+    [[nodiscard]] const std::byte* seen(Space space, std::uint32_t block, std::uint64_t address, std::uint64_t party, std::uint32_t stamp) const;
     void before_copy(std::uint32_t block, std::uint64_t address, const std::byte* here, std::size_t bytes, std::size_t granule);
     // In between: this granule as it was before its last write. `reader` has that once of each write.
     void reverse(Space space, std::uint32_t block, std::uint64_t address, std::byte* here, std::size_t granule, std::uint64_t reader,
@@ -87,8 +93,9 @@ private:
     std::unordered_map<Key, std::vector<std::size_t>, Hash> futures_of_;
     std::set<std::pair<std::uint32_t, std::uint32_t>> pairs_;
     std::vector<bool> wanted_;
-    std::unordered_map<Key, std::vector<std::byte>, Hash> before_;  // the last write of a wanted pc
-    std::vector<std::pair<Key, std::vector<std::byte>>> writing_;   // what the access that is being made will overwrite
+    std::unordered_map<Key, std::vector<std::byte>, Hash> before_;                                                   // the last write of a wanted pc
+    std::unordered_map<Key, std::map<std::uint64_t, std::pair<std::uint32_t, std::vector<std::byte>>>, Hash> seen_;  // by party: stamp, bytes
+    std::vector<std::pair<Key, std::vector<std::byte>>> writing_;  // what the access that is being made will overwrite
     std::vector<std::pair<std::byte*, std::vector<std::byte>>> kept_;
     std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>> served_;  // place, address, reader, writer
 };

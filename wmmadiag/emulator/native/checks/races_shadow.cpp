@@ -44,8 +44,7 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
         }
     } else if (w > warp.lanes_known) {
         const auto other = cells.write_lane[g];
-        const bool known = other < lanes && lane < lanes && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + other] >= w;
-        if (other != mine && !known && !both_atomic(entry(b, w)) && w != access.stamp) {
+        if (other != mine && !lane_knows(warp, me, lane, other, w) && !both_atomic(entry(b, w)) && w != access.stamp) {
             const bool same = writes && unchanged(b, access, lane, space, address);
             if (!same)
                 report(both_strong(entry(b, w)) ? "lanes-relaxed"
@@ -67,7 +66,8 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
                        {0, flag_passed(b, me, r)}, true);
         } else if (r > std::max(warp.met, warp.lanes_known) && reads == cells.read) {
             const auto other = tiles_ ? unknown_reader(b, me, space, address, lane) : cells.read_lane[g];
-            if (other != mine && other != whole_warp && other != nobody && !access.whole && !both_atomic(entry(b, r)))
+            if (other != mine && other != whole_warp && other != nobody && !access.whole && !both_atomic(entry(b, r)) &&
+                !lane_knows(warp, me, lane, other, r))
                 report(both_strong(entry(b, r)) ? "lanes-relaxed" : "lanes-read-write", b, access, lane, earlier_of(b, r, other), space, address, {0},
                        true);
         }
@@ -229,8 +229,12 @@ void Races::remember(BlockState& b, const Access& access, const Cells& cells, st
             for (std::size_t i = 0; i < count; ++i) {
                 const Stamp w = write[i];
                 if (w > others && (w & in_flight) == 0 && (w & warp_mask) != me && (entry(b, w).strength & strength::read_modify_write) != 0) {
+                    // Of each instruction of a warp the newest: who knows that one knows all.
                     auto& more = b.more_writes[cells.write + first + i];
-                    if (std::find(more.begin(), more.end(), w) == more.end()) more.push_back(w);
+                    const auto same = std::find_if(more.begin(), more.end(),
+                                                   [&](Stamp one) { return ((one ^ w) & warp_mask) == 0 && entry(b, one).pc == entry(b, w).pc; });
+                    if (same == more.end()) more.push_back(w);
+                    else *same = w;
                 }
                 const bool kept = (w & in_flight) != 0 || ((w & warp_mask) == me && w > others && entry(b, w).strength == strength::weak);
                 write[i] = kept ? w : s;
@@ -251,7 +255,7 @@ void Races::remember(BlockState& b, const Access& access, const Cells& cells, st
     auto* const __restrict other_read = cells.other_read + first;
     auto* const __restrict read_lane = cells.read_lane + first;
     std::size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
+    for (; warp.pairs == nullptr && i + 8 <= count; i += 8) {
         Eight r, old, mine, other;
         load(read + i, r), load(read_lane + i, old), load(lane_of + i, mine), load(other_read + i, other);
         const auto ours = (r & warp_mask) == me, take = (r <= others) | ours;
@@ -264,7 +268,8 @@ void Races::remember(BlockState& b, const Access& access, const Cells& cells, st
         const Stamp r = read[i];
         const Lane old = read_lane[i], mine = lane_of[i];
         const bool ours = (r & warp_mask) == me, take = r <= others || ours;
-        const Lane lane = ours && r > read_limit && old != mine ? Lane{several_lanes} : mine;
+        const bool beside = ours && r > read_limit && old != mine && !lane_knows(warp, me, mine, old, r);
+        const Lane lane = beside ? Lane{several_lanes} : mine;
         read_lane[i] = take ? lane : old;
         other_read[i] = take ? other_read[i] : s;
         read[i] = take ? s : r;
@@ -352,7 +357,8 @@ void Races::touch_scattered(BlockState& b, const Access& access, const Cells& ce
             } else {
                 const bool ours = (r & warp_mask) == me;
                 if (r <= others || ours) {
-                    read_lane[g] = ours && r > read_limit && read_lane[g] != mine ? Lane{several_lanes} : mine;
+                    const bool beside = ours && r > read_limit && read_lane[g] != mine && !lane_knows(warp, me, mine, read_lane[g], r);
+                    read_lane[g] = beside ? Lane{several_lanes} : mine;
                     read[g] = s;
                 } else {
                     if (partly) remember_third(b, cells.other_read + g, access.where.warp);
