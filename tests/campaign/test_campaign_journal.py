@@ -48,6 +48,36 @@ def test_one_writer(tmp_path):
         pass
 
 
+def test_it_is_reduced_and_goes_on(tmp_path):
+    path = tmp_path / "j"
+    written(path, 5)
+    path.chmod(0o640)
+    path.write_bytes(path.read_bytes().replace(b'"number":1', b'"number":7'))
+    with Journal(path) as journal:
+        assert journal.reduce(lambda one: one["number"] in (1, 2, 4)) == (2, 3)
+        journal.append({"number": "new"})
+        with pytest.raises(ConfigurationError, match="another campaign is writing"), Journal(path):
+            pass
+    assert [record["number"] for _, record in read_journal(path)] == [2, 4, "new"]
+    assert path.stat().st_mode & 0o777 == 0o640 and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_journal_that_cannot_be_reduced_is_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "j"
+    written(path, 3)
+    before = path.read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with Journal(path) as journal:
+        with monkeypatch.context() as patched, pytest.raises(ConfigurationError, match="it is as it was"):
+            patched.setattr("wmmadiag.campaign.journal.os.fsync", full)
+            journal.reduce(lambda _: True)
+        journal.append({"number": 3})
+    assert path.read_bytes().startswith(before) and list(tmp_path.iterdir()) == [path]
+
+
 VALUES = st.text() | st.integers(-(2**60), 2**60)
 
 

@@ -336,6 +336,19 @@ def test_failures_become_known(folder, capsys, monkeypatch):
     assert "fault out-of-bounds" in capsys.readouterr().out
 
 
+def test_a_journal_keeps_what_counts(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    words = ["campaign", "plan.toml", "--here", "--resume", "--effort", "none"]
+    assert main(words) == 1
+    (folder / "gemm.cu").write_text((folder / "gemm.cu").read_text() + "\n// changed\n")
+    assert main([*words, "--compact"]) == 1
+    shown = capsys.readouterr()
+    assert "plan.journal: 25 records stay, 12 went" in shown.err  # 24 cases and a finding; 12 of the kernel as it was
+    asked, counting = counted()
+    again = ran(folder, resume=True, execute=counting)
+    assert asked == [] and again.repeated == 0 and again.tally.cases == 24
+
+
 def test_from_python(folder, monkeypatch):
     monkeypatch.chdir(folder)
     told = []

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -81,6 +82,43 @@ class Journal:
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._file)
             self._synced = time.monotonic()
+
+    def reduce(self, keep: Callable[[dict[str, Any]], bool]) -> tuple[int, int]:
+        """Leave the records that are to be kept, as they stand; the file is another one then, or the old one.
+
+        Returns:
+            How many records stay, and how many lines go.
+
+        Raises:
+            ConfigurationError: the disk is full, or the folder cannot be written.
+        """
+        kept = gone = 0
+        handle, name = -1, ""
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            os.fchmod(handle, os.fstat(self._file).st_mode & 0o777)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # before others can see it
+            with self.path.open("rb") as old, open(handle, "wb", closefd=False) as new:
+                for line in old:
+                    record = _record(line)
+                    if record is not None and keep(record):
+                        new.write(line)
+                        kept += 1
+                    else:
+                        gone += 1
+            os.fsync(handle)
+            Path(name).replace(self.path)
+        except OSError as error:
+            if handle >= 0:
+                os.close(handle)
+                Path(name).unlink(missing_ok=True)
+            raise ConfigurationError(
+                f"cannot write the journal {self.path} anew: {error.strerror}", hint="make room; it is as it was"
+            ) from None
+        os.close(self._file)
+        fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) | os.O_APPEND)
+        self._file = handle
+        return kept, gone
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record, in the order written."""

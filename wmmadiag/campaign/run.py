@@ -138,6 +138,26 @@ def run_campaign(
     return campaign
 
 
+def reduced(campaign: Campaign, journal: Journal) -> tuple[int, int]:
+    """Leave in an open journal what counts in a campaign that is done: each case's result once, and what was found.
+
+    Returns:
+        How many records stay, and how many lines go.
+    """
+    seen: set[int] = set()
+
+    def keep(record: dict[str, Any]) -> bool:
+        result = work.from_record(record)
+        if result is not None:
+            new = int(result.key, 16) not in seen and campaign.holds(result)
+            seen.add(int(result.key, 16))
+            return new
+        finding = explain.from_record(record)
+        return finding is not None and campaign.findings.get(finding.group) == finding
+
+    return journal.reduce(keep)
+
+
 def _failing(tally: Tally) -> int:
     return tally.statuses["failed"] + tally.statuses["error"]
 

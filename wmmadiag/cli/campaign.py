@@ -32,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="go on with the journal that is there")
     parser.add_argument("--journal", metavar="FILE", default="", help="default: PLAN.journal beside the plan")
+    parser.add_argument(
+        "--compact", action="store_true", help="drop from it, at the end, what earlier kernels and plans left there"
+    )
     add_baseline(parser.add_argument_group("failures that are known"))
     parser.add_argument(
         "--effort", choices=("none", "quick", "normal", "thorough"), default="quick",
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.campaign.journal import Journal, read_journal
     from wmmadiag.campaign.known import known_by, nothing_known
     from wmmadiag.campaign.plan import read_plan
-    from wmmadiag.campaign.run import journal_path, run_campaign
+    from wmmadiag.campaign.run import journal_path, reduced, run_campaign
     from wmmadiag.report.campaign import terminal
 
     baseline.opened(args)
@@ -117,6 +120,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         _append(Path(args.trend), trend_line(campaign, time.monotonic() - began))
     if args.bundles:
         _write_bundles(campaign, Path(args.bundles), console)
+    if args.compact:
+        with Journal(path) as journal:
+            stay, go = reduced(campaign, journal)
+        console.note(f"{path}: {stay:,} records stay, {go:,} went")
     if args.write_baseline is not None:
         baseline.write_campaign(args, campaign, console)
         return 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wmmadiag.gpu.devices import Device
 
 _JOURNAL = "fidelity.journal"
-_OF_PLANS = ("baseline", "write_baseline", "html", "markdown", "sarif", "junit", "against", "trend")
+_OF_PLANS = ("compact", "baseline", "write_baseline", "html", "markdown", "sarif", "junit", "against", "trend")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
