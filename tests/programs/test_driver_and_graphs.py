@@ -294,3 +294,58 @@ def test_the_drivers_graphs_and_libraries(tmp_path: Path) -> None:
     done = run(tmp_path, DRIVER_GRAPH)
     assert done.stdout == "add 1 1 5 6 2 CUDA_ERROR_NOT_FOUND\n", done.stdout + done.stderr
     assert done.returncode == 0
+
+
+EVENT_NODES = r"""#include <cstdio>
+#include <cstring>
+__global__ void fill(int* x, int v) { x[threadIdx.x] = v; }
+__global__ void copy(const int* from, int* to) { to[threadIdx.x] = from[threadIdx.x] + 1; }
+int main(int argc, char** argv) {
+    const bool ordered = argc == 1;
+    int *x, *y, h[32];
+    cudaStream_t a, b;
+    cudaEvent_t begin, end, other, told;
+    cudaMalloc(&x, 128), cudaMalloc(&y, 128);
+    cudaStreamCreate(&a), cudaStreamCreate(&b);
+    cudaEventCreate(&begin), cudaEventCreate(&end), cudaEventCreate(&other);
+    cudaGraph_t graph;
+    cudaGraphNode_t nodes[3];
+    cudaGraphCreate(&graph, 0);
+    int seven = 7;
+    void* arguments[] = {&x, &seven};
+    cudaKernelNodeParams p{};
+    p.func = (void*)fill, p.gridDim = 1, p.blockDim = 32, p.kernelParams = arguments;
+    cudaGraphAddEventRecordNode(&nodes[0], graph, nullptr, 0, begin);
+    cudaGraphAddKernelNode(&nodes[1], graph, &nodes[0], 1, &p);
+    cudaGraphAddEventRecordNode(&nodes[2], graph, &nodes[1], 1, other);
+    cudaGraphEventRecordNodeGetEvent(nodes[2], &told);
+    printf("%d %d ", told == other, cudaGraphEventWaitNodeGetEvent(nodes[2], &told));
+    cudaGraphEventRecordNodeSetEvent(nodes[2], end);
+    cudaGraphExec_t exec, captured;
+    cudaGraphInstantiate(&exec, graph, 0);
+    cudaStreamBeginCapture(b, cudaStreamCaptureModeGlobal);
+    if (ordered) cudaStreamWaitEvent(b, end, cudaEventWaitExternal);
+    copy<<<1, 32, 0, b>>>(x, y);
+    cudaEventRecordWithFlags(other, b, cudaEventRecordExternal);
+    cudaGraph_t second;
+    size_t count = 0;
+    cudaStreamEndCapture(b, &second);
+    cudaGraphGetNodes(second, nullptr, &count);
+    cudaGraphInstantiate(&captured, second, 0);
+    cudaGraphLaunch(exec, a);
+    cudaGraphLaunch(captured, b);
+    cudaEventSynchronize(other);
+    cudaMemcpy(h, y, 128, cudaMemcpyDeviceToHost);
+    float passed = -1;
+    cudaEventElapsedTime(&passed, begin, end);
+    printf("%d %d %d\n", (int)count, h[31], passed > 0);
+}
+"""
+
+
+def test_nodes_that_record_events_and_wait_for_them(tmp_path: Path) -> None:
+    done = run(tmp_path, EVENT_NODES)
+    assert (done.stdout, done.returncode) == ("1 1 3 8 1\n", 0), done.stdout + done.stderr
+    done = run(tmp_path, EVENT_NODES.replace("argc == 1", "argc == 2"))
+    assert (done.stdout, done.returncode) == ("1 1 2 8 1\n", 1), done.stdout + done.stderr
+    assert "nothing orders the two" in " ".join(done.stderr.split())

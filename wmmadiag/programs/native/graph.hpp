@@ -23,6 +23,7 @@ struct Node {
     cudaMemsetParams filled{};
     cudaHostNodeParams called{};
     std::shared_ptr<Graph> child;         // that it is made of
+    cudaEvent_t event = nullptr;          // that it records, or waits for
     cudaMemAllocNodeParams allocation{};  // memory that it makes, or gives back (`dptr` alone)
     std::vector<std::byte> arguments;
     std::vector<void*> addresses;

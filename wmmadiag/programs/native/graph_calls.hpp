@@ -27,5 +27,11 @@ cudaError_t changed(Node* node, const cudaMemcpy3DParms& p);
 cudaError_t changed(Node* node, const cudaMemsetParams& p);
 cudaError_t changed(Node* node, const cudaHostNodeParams& p);
 cudaError_t changed(Node* node, const std::shared_ptr<Graph>& child);
+// A node that records an event, or waits for one, by its type.
+cudaError_t changed(Node* node, cudaEvent_t event);
+// The work that is running does so.
+cudaError_t records(cudaEvent_t event);
+cudaError_t waits(cudaEvent_t event);
+bool is_event(cudaEvent_t event);
 
 }  // namespace wmmadiag

@@ -42,8 +42,11 @@ cudaError_t set_node(const char* function, Node* node, const cudaGraphNodeParams
         case cudaGraphNodeTypeMemset: return changed(node, fill_of(*p));
         case cudaGraphNodeTypeHost: return changed(node, cudaHostNodeParams{p->host.fn, p->host.userData});
         case cudaGraphNodeTypeGraph: return changed(node, graph_of(p->graph.graph)->copy());
+        case cudaGraphNodeTypeEventRecord: return changed(node, p->eventRecord.event);
+        case cudaGraphNodeTypeWaitEvent: return changed(node, p->eventWait.event);
         default:
-            return not_for_nodes(function, "a node of this type cannot be changed here", "take a kernel, a copy, a fill, a host function or a graph");
+            return not_for_nodes(function, "a node of this type cannot be changed here",
+                                 "take a kernel, a copy, a fill, a host function, an event or a graph");
     }
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph.hpp"
+#include "graph_calls.hpp"
 
 namespace {
 
@@ -62,6 +62,12 @@ wmmadiag::Clock before(const Stream& one) {
         wmmadiag::join(clock, handles().legacy.clock);
     }
     return clock;
+}
+
+// An event of a graph's own, not of the capture.
+cudaError_t capture_event(cudaStream_t stream, cudaEvent_t event, cudaGraphNodeType type) {
+    if (const auto error = wmmadiag::submit(stream, {}, type); error != cudaSuccess) return error;
+    return wmmadiag::changed(wmmadiag::captured_node(stream), event);
 }
 
 void host_waits_for(const wmmadiag::Clock& clock) {
@@ -143,6 +149,25 @@ void waited_for(cudaStream_t stream) {
     if (const auto* one = stream_of(stream); one != nullptr) host_waits_for(before(*one));
 }
 
+bool is_event(cudaEvent_t event) { return event_of(event) != nullptr; }
+
+cudaError_t records(cudaEvent_t event) {
+    auto* one = event_of(event);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    one->capturing = {};
+    one->recorded = true;
+    one->at = instructions();
+    one->clock = comes_before();
+    return cudaSuccess;
+}
+
+cudaError_t waits(cudaEvent_t event) {
+    const auto* one = event_of(event);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    comes_after(one->clock);
+    return cudaSuccess;
+}
+
 bool several_streams() { return handles().created > 0; }
 
 }  // namespace wmmadiag
@@ -211,11 +236,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return status(true);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     WMMADIAG_LOCKED;
     auto* one = stream_of(stream);
     const auto* waited = event_of(event);
     if (one == nullptr || waited == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    if (one->capturing && (flags & cudaEventWaitExternal) != 0) return capture_event(stream, event, cudaGraphNodeTypeWaitEvent);
     join(one->clock, waited->clock);
     if (waited->capturing) wmmadiag::join(one->capturing, waited->capturing);  // the other stream joins the capture
     return status();
@@ -277,7 +303,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     one->clock = before(*in);
     return status();
 }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) { return cudaEventRecord(event, stream); }
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+    WMMADIAG_LOCKED;
+    if ((flags & cudaEventRecordExternal) == 0 || capture_of(stream) == nullptr) return cudaEventRecord(event, stream);
+    return capture_event(stream, event, cudaGraphNodeTypeEventRecord);
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     WMMADIAG_LOCKED;
     if (event_of(event) == nullptr) return failed(cudaErrorInvalidResourceHandle);
