@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -93,6 +95,26 @@ def test_the_readme_is_a_screen_and_a_half():
     lines = sum(1 + len(line) // 110 for line in text.splitlines())
     assert lines <= 55 and text.count("<img") == 1
     assert text.index("never seen") < text.index("<img")  # what was measured on unseen code is said first
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_the_readme_s_demo_runs(tmp_path):
+    """In an environment that is there already: what would install into it does nothing."""
+    programs = tmp_path / "venv" / "bin"
+    programs.mkdir(parents=True)
+    words = {
+        "python": f'[ "$1 $2" = "-m pip" ] || exec "{sys.executable}" "$@"',
+        "wmmadiag": f'exec "{sys.executable}" -m wmmadiag "$@"',
+    }
+    for name, line in words.items():
+        (programs / name).write_text(f"#!/bin/sh\n{line}\n")
+        (programs / name).chmod(0o755)
+    environment = {**os.environ, "WMMADIAG_VENV": str(tmp_path / "venv")}
+    done = subprocess.run([ROOT / "scripts/demo"], env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert "proven" in done.stdout and "ok: all" in done.stdout
+    assert "scripts/demo" in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_every_page_is_in_the_site_s_navigation():
