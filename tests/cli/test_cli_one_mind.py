@@ -171,7 +171,13 @@ def test_what_a_shell_gets_names_every_command_and_option(capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"), [(["chekc"], "did you mean 'check'"), (["check", "--jsno", "x"], "'--json'")]
+    ("words", "hint"),
+    [
+        (["chekc"], "did you mean 'check'"),
+        (["check", "--jsno", "x"], "'--json'"),
+        (["diagnose", "x.toml", "--effort", "quik"], "unknown --effort 'quik'\nnext: did you mean 'quick'?"),
+        (["completion", "fihs"], "known here: bash, zsh, tcsh"),
+    ],
 )
 def test_a_slip_is_answered_with_what_was_meant(words, hint, capsys):
     assert main(words) == 2 and hint in capsys.readouterr().err

@@ -29,7 +29,14 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise in place of exiting."""
+        """Raise in place of exiting; of a wrong choice the nearest one is named."""
+        wrong = re.match(r"argument ([^:]+): invalid choice: '([^']*)'", message)
+        for action in self._actions if wrong else ():
+            names = ("/".join(action.option_strings), action.metavar, action.dest)
+            if wrong and action.choices is not None and wrong[1] in names:
+                known = [str(one) for one in action.choices]
+                hint = nearest(wrong[2], known) or f"known here: {', '.join(known)}"
+                raise ConfigurationError(f"unknown {wrong[1]} '{wrong[2]}'", hint=hint)
         raise ConfigurationError(message, hint=f"see `{self.prog} --help`")
 
     def parse_all(self, argv: Sequence[str]) -> argparse.Namespace:
