@@ -17,7 +17,7 @@ from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed, fresh
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import rearranged, repeats, strays
+from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
 from wmmadiag.diagnose.proof import agreeing, disturbed, said_elsewhere, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
@@ -236,6 +236,32 @@ def test_the_same_elements_in_another_order_are_between_who_fills_and_who_reads(
 ) -> None:
     (before, after), _, lines = both_watched(tmp_path, STAGED, old, new)
     found = rearranged(before, after, lines)
+    assert (found.line if found is not None else 0) == line
+
+
+TWO_WARPS = """extern "C" __global__ void sums(const float* x, float* y, int n) {
+    __shared__ float part[128];
+    for (int i = threadIdx.x; i < 128; i += 64) part[i] = x[i];
+    __syncthreads();
+    y[threadIdx.x] = part[127 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("new", "line"),
+    [
+        ("for (int i = threadIdx.x; i < 128; i += 64) part[i] = x[i] + 0.0f;", 0),
+        ("for (int i = threadIdx.x % 32; i < 128; i += 32) part[i] = x[i];", 3),
+        ("for (int i = threadIdx.x % 32; i < 96; i += 32) part[threadIdx.x + i] = x[i];", 0),  # in part
+        ("part[0] = x[n];", 0),  # one number for all
+    ],
+    ids=["each its own", "both all", "both some", "one number"],
+)
+def test_what_two_warps_store_alike_one_would_do(tmp_path: Path, new: str, line: int) -> None:
+    old = "for (int i = threadIdx.x; i < 128; i += 64) part[i] = x[i];"
+    (_, after), _, _ = both_watched(tmp_path, TWO_WARPS, old, new)
+    found = twice(after)
     assert (found.line if found is not None else 0) == line
 
 

@@ -19,6 +19,8 @@ from wmmadiag.place import Place
 _SPACES = tuple(SPACES.index(name) for name in ("global", "shared"))
 _MORE = 1.05
 """Times as often, from which on something is read more often."""
+_BULK = 256
+"""Bytes of shared memory that are more than a few numbers for all threads."""
 _LOOKS = 512
 """Addresses of a line that are looked up."""
 
@@ -51,6 +53,23 @@ def _counted(watch: Watch, space: int) -> tuple[NDArray[np.uint64], int, int]:
 
 def _lanes(event: Event) -> int:
     return event[3].bit_count()
+
+
+def twice(after: Watch) -> Place | None:
+    """A line that fills shared memory of which each byte is stored by two warps or more: one would do; None for none.
+
+    A few bytes, such as one number for all, are stored so on purpose.
+    """
+    for held in after.events.values():
+        for line, events in held.items():
+            stores = [one for one in events if one[1] == _SPACES[1] and one[2] == AccessKind.STORE]
+            by_warp = {warp: np.unique(all_bytes([one for one in stores if one[0] == warp]))
+                       for warp in {one[0] for one in stores}}  # fmt: skip
+            if len(by_warp) > 1:
+                places, counts = np.unique(np.concatenate(list(by_warp.values())), return_counts=True)
+                if len(places) >= _BULK and counts.min() > 1:
+                    return after.places[line]
+    return None
 
 
 def strays(

@@ -26,7 +26,7 @@ from wmmadiag.diagnose.confirm import (
     touched,
 )
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import rearranged, repeats, strays
+from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
@@ -203,6 +203,8 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
         return
     if (place := rearranged(before, after, lines)) is not None:
         yield f"{place}: it fills shared memory from the same elements in another order: who reads them may be wrong"
+    if (place := twice(after)) is not None:
+        yield f"{place}: two warps or more still store each byte there, of which one would do"
     if space := repeats(before, after):
         yield f"with it the kernel reads nothing in {space} memory that it did not read before, only more often"
     if (found := strays(before, after, lines, extents)) is not None:

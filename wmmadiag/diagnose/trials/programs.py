@@ -100,6 +100,7 @@ class Programs:
             the compiler's time grows with all ways through them, to minutes.
         minimal: whether the compiler leaves out what few kernels need.
         compilations: how many there were.
+        misleading: changes with which a program of several does not what the kernel does: each is compiled by itself.
     """
 
     def __init__(self, prepared: Prepared, level: Level = "fast", like: Programs | None = None) -> None:
@@ -109,6 +110,7 @@ class Programs:
         self.rolled = True
         self.minimal: bool = like is None or like.minimal
         self.compilations = 0
+        self.misleading: set[Change] = set()
         self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
         self._wrapped: bool | None = None
         self._folder: _Folder = like._folder if like is not None else _Folder()
@@ -259,7 +261,7 @@ class Programs:
             problem = self._impossible(change)
             if problem:
                 done.refused.append((change, problem))
-            elif change.kind == "static":
+            elif change.kind == "static" or change in self.misleading:
                 done.singles.append(change)
             else:
                 (of_macros if self._of_macros(change) else plain).append(change)

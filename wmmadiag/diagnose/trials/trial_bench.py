@@ -14,8 +14,9 @@ from wmmadiag.diagnose.changes import Change, Texts, applied, together
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.holes import TIMES, UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
+from wmmadiag.diagnose.trials.parted import Ran, parted
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
-from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
+from wmmadiag.diagnose.trials.programs import Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR, selector_of
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
 from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
@@ -256,8 +257,9 @@ class TrialBench:
         found: dict[Change, Outcome] = {}
         alone: Sequence[Change] = part.changes
         if not part.apart:
-            batch = self._programs.batch(part.changes)
-            found, alone = self._outcomes(batch, limits), batch.singles
+            together = parted(part.changes, lambda some: self._together(some, limits))
+            found, alone = together.found, together.alone
+            self._programs.misleading.update(together.misleading)
         ran: list[tuple[Program | str, Outcome]] = []  # several changes may give the same program
         for change, made in self._programs.apart(alone):
             outcome = next((one for program, one in ran if program is made), None)
@@ -308,12 +310,15 @@ class TrialBench:
             outcomes.append(outcome_of(change, ran[extents], self.reference, self._expected, True, self.reference))
         return outcomes
 
-    def _outcomes(self, batch: Batch, limits: TrialLimits) -> dict[Change, Outcome]:
-        """Run what was compiled."""
-        found: dict[Change, Outcome] = {change: self._refused(change, message) for change, message in batch.refused}
+    def _together(self, changes: Sequence[Change], limits: TrialLimits) -> Ran:
+        """Changes in as few programs as can be."""
+        batch = self._programs.batch(changes)
+        ran = Ran({change: self._refused(change, message) for change, message in batch.refused}, batch.singles)
         for program in batch.programs:
-            found |= self._results(program.kernel, program.changes, limits)
-        return found
+            found = self._results(program.kernel, program.changes, limits)
+            ran.found |= found
+            ran.faithful = ran.faithful and all(one.faithful for one in found.values())
+        return ran
 
     def _results(
         self, kernel: EmulatedKernel, changes: Mapping[int, Change], limits: TrialLimits
