@@ -63,14 +63,14 @@ def started():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         one.wait()
-        if one.stdout is not None:
-            one.stdout.close()
+        for pipe in filter(None, (one.stdout, one.stderr)):
+            pipe.close()
 
 
-def campaign(folder, address, *words):
-    return subprocess.Popen(
+def campaign(started, folder, address, *words):
+    return started(
         [*WMMADIAG, "--effort", "none", "--scheduler", address, *words],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_kubernetes_with_pods_that_die(folder, started):
     wanted = undisturbed(folder)
     assert len(wanted) == CASES
     first, workers = head(), [pod(0)]
-    running = campaign(folder, address, "--resume")
+    running = campaign(started, folder, address, "--resume")
     reached(folder, 40, running)
     workers += [pod(1), pod(2)]  # they come later
     for number, lines in enumerate((80, 120), 3):
@@ -153,7 +153,7 @@ def test_kubernetes_with_pods_that_die(folder, started):
 
     head()
     workers += [pod(9)]
-    again = campaign(folder, address, "--resume")
+    again = campaign(started, folder, address, "--resume")
     told, said = again.communicate(timeout=200)
     assert again.returncode == 1 and f"{CASES} cases" in told, said
     assert judged(folder) == wanted
@@ -165,7 +165,9 @@ def test_slurm(folder, started, tmp_path):
     slurm = tmp_path / "bin"
     slurm.mkdir()
     programs = {
-        "sbatch": f"setsid bash $1 >{tmp_path}/job 2>&1 </dev/null & echo Submitted batch job $!",
+        # The script is gone once it is handed in.
+        "sbatch": f"cp $1 {tmp_path}/job.sh; setsid bash {tmp_path}/job.sh >{tmp_path}/job 2>&1 </dev/null &\n"
+        "echo Submitted batch job $!",
         "scancel": "kill -- -$1",
     }
     for name, text in programs.items():
@@ -180,7 +182,7 @@ def test_slurm(folder, started, tmp_path):
     command = cluster.stdout.readline()
     address = re.search(r"--scheduler (tcp://\S+)", command)
     assert address is not None, command
-    done = campaign(folder, address[1])
+    done = campaign(started, folder, address[1])
     told, said = done.communicate(timeout=200)
     assert done.returncode == 1 and f"{CASES} cases" in told, said
     assert any(path.is_file() for path in cache.rglob("*"))
