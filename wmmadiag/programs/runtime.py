@@ -101,7 +101,8 @@ def prelude(compiler: str, flags: Sequence[str]) -> Path:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
             work = Path(temporary) / "ready"
             work.mkdir()
-            (work / "prelude.hpp").write_bytes((NATIVE / "prelude.hpp").read_bytes())
+            for name in ("prelude.hpp", "host_maths.hpp"):
+                (work / name).write_bytes((NATIVE / name).read_bytes())
             includes = [f"-I{one}" for one in toolchain().includes]
             for wrapper, text in _wrapped_headers():
                 (work / wrapper).parent.mkdir(parents=True, exist_ok=True)

@@ -253,6 +253,7 @@ extern const int warpSize;
 // CUDA C++ Programming Guide, "Mathematical Functions": what nvcc lets host code call besides the standard's own.
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+#include "host_maths.hpp"
 #define WMMADIAG_EXTREMES(T)                         \
     inline T min(T a, T b) { return b < a ? b : a; } \
     inline T max(T a, T b) { return a < b ? b : a; }
