@@ -89,6 +89,10 @@ def test_a_macro_that_checks_a_launch_is_no_loop(tmp_path):
         ("unseen6/lora_fused_launcher", "taken as lora"),
         ("unseen6/splitk_two_kernels", "splits = 2"),
         ("unseen8/flash_decoding_splitkv", "taken as decode_attention"),  # its workspace is cut in three
+        ("unseen9/attention_inplace_softmax_torch", "scores_kernel, softmax_inplace_kernel, context_kernel"),
+        ("unseen9/conv_im2col_gemm", "im2col_kernel, conv_gemm_kernel"),
+        ("unseen9/layernorm_then_linear", "a LayerNorm of rows"),
+        ("unseen9/splitk_atomic_convert", "split_k = 2"),  # what is added to is cleared before
         ("unseen8/lora_shrink_expand", "the product is added to 'y', which the kernel reads"),
         ("unseen8/splitk_gemm_reduce", "splits = 2"),
     ],
@@ -107,6 +111,9 @@ def test_what_they_compute_together_is_right(source, found):
         ("unseen8/splitk_gemm_reduce", "part_of_rows"),
         ("unseen8/flash_decoding_splitkv", "weights_of_parts"),
         ("unseen6/splitk_two_kernels", "one_part"),
+        ("unseen9/splitk_atomic_convert", "not_cleared"),
+        ("unseen9/conv_im2col_gemm", "image"),
+        ("unseen9/attention_inplace_softmax_torch", "head_of_values"),
     ],
 )
 def test_a_mistake_in_any_of_them_is_not_called_right(tmp_path, capsys, source, bug):
@@ -115,6 +122,11 @@ def test_a_mistake_in_any_of_them_is_not_called_right(tmp_path, capsys, source, 
     broken = tmp_path / path.name
     broken.write_text(path.read_text("utf-8").replace(change["old"].strip("\n"), change["new"].strip("\n")))
     assert main(["check", str(broken)]) != 0, capsys.readouterr().out
+
+
+def test_each_is_judged_alone_where_together_they_are_no_operation(capsys):
+    assert main(["check", str(SETS / "unseen9" / "mlp_two_linears.cu")]) == 0
+    assert "2 checks: 2 ok" in capsys.readouterr().out
 
 
 def test_the_user_says_in_how_many_parts(capsys):

@@ -16,6 +16,7 @@ READING = Path(__file__).parents[1] / "reading" / "unseen3"
 LATER = READING.parent / "unseen4"
 LAST = READING.parent / "unseen5"
 NEWEST = READING.parent / "unseen8"
+LAST_ROUND = READING.parent / "unseen9"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -42,6 +43,9 @@ def symbols(report):
         (NEWEST / "tf32_strided_batched.cu", "tf32_gemm_strided_batched<>"),
         (NEWEST / "bert_masked_attention.cu", "mask has the axes BK, what is not 0 in the mask keeps a key"),
         (NEWEST / "conv_nchw_implicit_gemm.cu", "u is stride_h, v is stride_w, p is pad_h, q is pad_w"),
+        (LAST_ROUND / "w4_symmetric_bytes.cu", "weights stored as N×K"),  # two in a byte
+        (LAST_ROUND / "sgemm_fp32_in_register_prefetch.cu", "inputs rounded to f16 first"),
+        (LAST_ROUND / "gemm_transpose_flags.cu", "beside others that are not judged: gemm_flags<true, false>"),
         (LATER / "lora_fused.cu", "the narrow product kept in bf16"),
         (KERNELS / "lora" / "kernel.cu", "taken as lora"),
         (KERNELS / "paged_attention" / "kernel.cu", "pages of heads, rows within"),

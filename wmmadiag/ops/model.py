@@ -99,6 +99,8 @@ class Parameter:
     factor_of: str = ""  # the input that it multiplies: a kernel that takes it reads that input, too
     # what code has that computes one of its words, as patterns in which case does not matter
     formulas: Mapping[str, str] = field(default_factory=dict)
+    # what it is in drafts by the element type of a role: ("b", {"u8": "2"})
+    by_element: tuple[str, Mapping[str, str]] | None = None
     # words of kernels' names → how its word then begins; a reading by which it is another is none
     named: Mapping[str, str] = field(default_factory=dict)
     # why a draft asks for it where the kernel does not take it as a number; "" where its default is as good

@@ -260,7 +260,10 @@ def _readings(session: Session, bound: BoundCase, sizes: str, tried: Tried, work
             work.left -= _READING
             continue
         work.read(read)
-        part = nearness(read)
+        try:
+            part = nearness(read)
+        except WmmadiagError:  # values so, with what else it reads, are none
+            continue
         parts[name] = max(part, parts.get(name, 0.0))
         if part > tried.part:
             tried.part, tried.best = part, name

@@ -22,7 +22,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, by_value, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -173,7 +173,13 @@ OPERATION = Operation(
             drafted=("128", "64"),
             asked="a number, or K",
         ),
-        "pack": Parameter("int", "8", "values in one element of b", asked="8 of 4 bits in an int32, 1 of 8 in a byte"),
+        "pack": Parameter(
+            "int",
+            "8",
+            "values in one element of b",
+            asked="8 of 4 bits in an int32, 1 of 8 in a byte",
+            by_element=("b", {"u8": "2", "s8": "2"}),  # of 4 bits
+        ),
         "packed_along_n": Parameter(
             "flag", "0", "values in one element are neighbours along N, not K", asked="1 along N"
         ),
@@ -201,9 +207,23 @@ OPERATION = Operation(
         "w4a16 w8a16 gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit gemm4bit",
         parts=("gemm",),
         needs=(TENSOR_CORES,),
+        arrays=True,
         open="its source does not tell how values are packed and scaled",
     ),
     choices=(
+        by_layout(
+            "How are the weights stored?",
+            {"weights stored as K×N": {"b": "KN"}, "weights stored as N×K, as nn.Linear has them": {"b": "NK"}},
+            "b",
+        ),
+        by_layout(
+            "How do the scales lie?",
+            {
+                "a row of scales for each group": {"scales": "GN", "zeros": "GN"},
+                "a row of scales for each column of W": {"scales": "NG", "zeros": "NG"},
+            },
+            "scales",
+        ),
         by_value(
             "Along which axis are the values of one element neighbours?",
             "storage",

@@ -70,7 +70,9 @@ def _evidence(parameter: str, dtype: str) -> str:
     if parameter == "accumulate":
         return _FORMS.pattern.removesuffix(r"(\w+)") + rf"{dtype}\b"
     if parameter == "multiply":
-        return rf"\b(?:wmma\.)?mma\.sync[\w.]*\.{dtype}\b"
+        # PTX ISA, "wmma.mma": of half operands the types of D and C alone are named.
+        halves = r"|\bwmma\.mma\.sync[\w.]*\.m\d+n\d+k\d+\.f(?:16|32)\.f(?:16|32)(?![\w.])" if dtype == "f16" else ""
+        return rf"\b(?:wmma\.)?mma\.sync[\w.]*\.{dtype}\b{halves}"
     return rf"\b(?:cvt\.[\w.]*\.{dtype}(?:x2)?\.f32|(?:add|sub|mul|fma|max|ex2|tanh)\.[\w.]*{dtype})"
 
 

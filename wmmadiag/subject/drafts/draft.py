@@ -121,9 +121,19 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
             result.fixed[name] = str(int(constant))
         elif constant is not None and parameter.kind == "int" and constant >= 1:
             result.computes.setdefault(name, str(int(constant)))
+    _by_elements(result)
     mark_updated(result, kernel.code)
     for argument in result.arguments:
         _open_term(result, argument, wishes)
+
+
+def _by_elements(result: Draft) -> None:
+    """Parameters that follow from the type of an array's elements: how many values a byte holds."""
+    for name, parameter in OPERATIONS[result.operation].parameters.items():
+        role, by_type = parameter.by_element or ("", {})
+        held = result.holding(role)
+        if held is not None and held.dtype in by_type and name not in result.computes:
+            result.computes[name] = by_type[held.dtype]
 
 
 def _name_of(result: Draft, role: str) -> str:
@@ -280,7 +290,9 @@ def _entry(result: Draft, kernel: Kernel, meant: Meanings) -> None:
     result.entry = re.sub(r"\{([^{}]*)\}", told, result.entry)
     if "<" in result.entry and kernel.launch is not None:
         types = "" if kernel.host is None or not kernel.host.types else " with such types"
-        result.remarks.append(f"the instantiation {result.entry} is the one that the source launches{types}")
+        others = f", beside others that are not judged: {', '.join(kernel.others)}" if kernel.others else ""
+        one = "one" if kernel.others else "the one"
+        result.remarks.append(f"the instantiation {result.entry} is {one} that the source launches{types}{others}")
 
 
 def _launch(result: Draft, kernel: Kernel, meant: Meanings, wishes: Wishes) -> None:

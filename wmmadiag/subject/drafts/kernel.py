@@ -86,6 +86,7 @@ class Kernel:
     host: HostRead | None = None  # what it was read from: another instantiation of it is read from the same
     commented: bool = False  # whether the launch stands in a comment: nobody says that it is made so
     stages: tuple[str, ...] = ()  # its instantiations, where one way through the host code launches several
+    others: tuple[str, ...] = ()  # further instantiations that host code launches
     counted: tuple[str, ...] = ()  # host symbols of which nobody says a value, and one was taken
     together: Stages | None = None  # of the kernels of one host function that are judged as one: what it launches
 
@@ -221,6 +222,7 @@ def read_kernel(
         host,
         commented,
         () if given or commented else _stages(own, function),
+        () if given or commented or launched is not None else _instantiations(own, function, named),
     )
 
 
@@ -299,6 +301,13 @@ def _stages(own: Sequence[tuple[Launch, Run]], function: Found) -> tuple[str, ..
             ways.setdefault((id(run), launch.root, launch.facts), {})[arguments] = name
     most = max(ways.values(), key=len, default={})
     return tuple(most.values()) if len(most) > 1 else ()
+
+
+def _instantiations(own: Sequence[tuple[Launch, Run]], function: Found, taken: str) -> tuple[str, ...]:
+    """The instantiations that host code launches besides the one that is taken."""
+    told = [one.kernel.arguments for one, _ in own if "?" not in "".join(one.kernel.arguments)]
+    names = dict.fromkeys(_name_expression("", function, one, given=False) for one in told)
+    return tuple(one for one in names if one not in ("", taken))
 
 
 def _may_be_made(launch: Launch, usual: Values) -> bool:

@@ -18,7 +18,7 @@ from wmmadiag.hostcode.terms import ZERO, Term
 from wmmadiag.hostcode.types import bytes_of, plain
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import Parameter, role_remark
 from wmmadiag.subject.drafts.kernel import HostRead, Kernel, read_host, read_kernel
 from wmmadiag.subject.drafts.kernel_types import compile_options
 from wmmadiag.subject.together import Said, Stage, Stages, Where
@@ -169,12 +169,18 @@ def _buffers(step: _Step) -> Iterator[Buffer]:
 
 
 def _own(steps: Sequence[_Step], buffers: Mapping[int, Buffer]) -> list[int]:
-    """The buffers that a launch writes first and a later one reads, and that are no result of the last one."""
+    """The buffers that a launch writes first and a later one reads, and that are no result of the last one.
+
+    What the host sets to zero before is written first, whatever is added to it; and so is what its name says is no
+    operand of anything.
+    """
     last = {one for one, use in steps[-1].uses.items() if use.written}
     found = []
     for one in buffers:
-        using = [step.uses[one] for step in steps if one in step.uses]
-        handed_on = using[0].written and not using[0].read and any(use.read for use in using[1:])
+        using = [step for step in steps if one in step.uses]
+        first = using[0].uses[one]
+        cleared = using[0].launch.contents.get(one, ("", None))[0] == "zero" or bool(role_remark(buffers[one].name))
+        handed_on = first.written and (cleared or not first.read) and any(step.uses[one].read for step in using[1:])
         if handed_on and one not in last:
             found.append(one)
     return found
