@@ -112,6 +112,7 @@ def test_what_they_compute_together_is_right(source, found):
         ("unseen8/flash_decoding_splitkv", "weights_of_parts"),
         ("unseen6/splitk_two_kernels", "one_part"),
         ("unseen9/splitk_atomic_convert", "not_cleared"),
+        ("unseen9/splitk_atomic_convert", "part_rounded_down"),  # right where parts come out even
         ("unseen9/conv_im2col_gemm", "image"),
         ("unseen9/attention_inplace_softmax_torch", "head_of_values"),
     ],
@@ -133,6 +134,19 @@ def test_the_user_says_in_how_many_parts(capsys):
     words = ["check", str(SPLIT), "--entry", "gemm_splitk", "--computes", "gemm", "--symbol", "splits=3"]
     assert main(words) == 0
     assert "K=320 splits=3" in capsys.readouterr().out
+
+
+def test_parts_come_out_even_where_the_function_asks_for_it(tmp_path):
+    path = tmp_path / SPLIT.name
+    text = SPLIT.read_text("utf-8").replace(
+        "    k_slice = (k_slice + BK - 1) / BK * BK;\n", "    k_slice = k_slice / BK * BK;\n"
+    )
+    path.write_text(
+        text.replace(
+            "    float* workspace", "    if (K % splits != 0) return cudaErrorInvalidValue;\n    float* workspace"
+        )
+    )
+    assert wmmadiag.check(path).exit_code == 0
 
 
 def test_one_of_them_is_taken_alone_by_its_name(capsys):

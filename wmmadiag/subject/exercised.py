@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from wmmadiag.errors import KernelFault, WmmadiagError
-from wmmadiag.hostcode.terms import Term, symbols
+from wmmadiag.hostcode.terms import Term, symbols, value
 from wmmadiag.launch import Launch
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
@@ -25,11 +25,9 @@ from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.check import Session, run_case
 from wmmadiag.subject.drafts.guess import distance_for
-from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
 from wmmadiag.subject.drafts.sizes import RAGGED
-from wmmadiag.subject.together import Said
 
 _PARTS, _UNEVEN, _BLOCKS = (2,), 3, (3, 4, 5)  # that are tried besides what was taken
 
@@ -81,20 +79,26 @@ def _counted_otherwise(card: Card, case: Case, name: str) -> Iterator[tuple[int,
     assert card.derived is not None
     if name in case.symbols:
         counts = _PARTS if case.symbols[name] == 1 else ()
-        for count in (*counts, *([_UNEVEN] if _is_rounded_up(card.derived.kernel, name) else [])):
+        for count in (*counts, *([_UNEVEN] if _may_be_uneven(card, case, name) else [])):
             yield count, replace(card, cases=(replace(case, symbols={**case.symbols, name: count}),))
     elif list(map(str, card.launch.grid)) == [f"{card.derived.kernel.usual.get(name)}"]:
         for count in _BLOCKS:
             yield count, replace(card, cases=(case,), launch=replace(card.launch, grid=(count,)))
 
 
-def _is_rounded_up(kernel: Kernel, name: str) -> bool:
-    """Whether host code rounds up what it divides by a number: parts need not be equal, then."""
+def _may_be_uneven(card: Card, case: Case, name: str) -> bool:
+    """Whether what host code divides by a number need not come out even.
+
+    It does not where host code rounds up; and a function that launches all of it says that it has to, if it does.
+    """
+    assert card.derived is not None
+    kernel, sizes = card.derived.kernel, {**case.symbols, name: _UNEVEN}
+    if kernel.together is not None:
+        numbers = {symbol: size for symbol, size in sizes.items() if isinstance(size, int | float)}
+        return all(value(one, numbers) in (None, int(holds)) for one, holds in card.derived.draft.facts)
     launched = [one for one in kernel.passed if isinstance(one, Term)]
     if kernel.launch is not None:
         launched += [one.value for one in kernel.launch.grid.members.values() if isinstance(one.value, Term)]
-    for stage in kernel.together.stages if kernel.together is not None else ():
-        launched += [*stage.grid, *(one.value for one in stage.arguments if isinstance(one, Said))]
     return any(_divides_up(one, name) for one in launched)
 
 
