@@ -13,6 +13,12 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 
 # operator, body, what must come of it.
 YIELDS = [
+    ("based", "int x0 = blockIdx.x * 64; int t = threadIdx.x; out[x0 + t] = a[t];", "int t = x0 + threadIdx.x;"),
+    (
+        "based",
+        "int x0 = blockIdx.x * 64; int t = threadIdx.x; out[x0 + t] = a[(size_t)(t) * n];",
+        "a[(size_t)(x0 + t) * n]",
+    ),
     ("exchange", "int r = threadIdx.x; out[(r + 1) * n + blockIdx.x + m] = a[0];", "out[r + 1 + (blockIdx.x + m) * n]"),
     (
         "exchange",
@@ -182,6 +188,8 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("based", "int x0 = blockIdx.x * 64; int t = x0 + threadIdx.x; out[t] = a[t];", "out[x0 + t]"),  # it is in it
+    ("based", "int x0 = m * 64; int t = threadIdx.x; out[t] = a[x0];", "x0 + t"),  # no block's
     ("quarters", "int l = threadIdx.x; copy4(out, a + l % 4 * n + l / 4 * 8);", "l ^ 8"),  # no quarter of a warp
     ("variable", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < i"),
     ("variable", "out[0] = scaled<Type<BM>>(a[0]);", "scaled<BM"),  # a type is no number

@@ -39,6 +39,11 @@ PRODUCT = (
 DP4A = 'unsigned d = 0; asm volatile("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(d) : "r"(m), "r"(n)); out[0] = d;'
 YIELDS = [
     (
+        "begins_alike",
+        "int z = blockIdx.z; a += z * m; for (int i = 0; i < sizes.rows; ++i) out[i * n + m] = a[i];",
+        "out += z * n * sizes.rows;",
+    ),
+    (
         "transposed",
         "float s[64]; int q = threadIdx.x % 8, k = m * 16; s[k + 2 * q] = a[q]; s[k + 2 * q + 1] = b[q];"
         " { out[0] = s[n]; }",

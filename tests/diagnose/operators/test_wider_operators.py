@@ -12,6 +12,7 @@ WARP = "const int w = threadIdx.x / 32, t = threadIdx.x % 32;"
 PAIR = "struct Pair { float x; int at; };\nstruct All { float o[64]; int n; };\n"
 
 YIELDS = [
+    ("element_more", "int i = threadIdx.x; float g = a[i]; out[i] = g;", "g = b[i] > 0.0f ? a[i] : 0.0f;"),
     ("copied", "auto clear = [&] { out[0] = 0.0f; }; clear(); for (int i = 0; i < n; ++i) { copy4(out, a); }",
      "copy4(out, a); clear();"),
     ("copied", "float x = 0.0f; for (int i = 0; i < n; ++i) { x += a[i]; out[i] = x; } x = b[0]; out[n] = x;",

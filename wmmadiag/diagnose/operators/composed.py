@@ -62,7 +62,8 @@ def coordinates(program: Program, one: Expression, most: int = _MOST_COORDINATES
         often = sum(company.together[name][atom.root] for name in one.names)
         idle = not roles and atom.root == atom.text
         fits = extent in company.extents.get(atom.text, ())
-        rated.append((not fits, not idle, atom.text not in counters, -often, -place, atom))
+        # What has a name says more than an axis of the launch, of which it may be made.
+        rated.append((not fits, not idle, atom.text not in counters, -often, not atom.root, -place, atom))
     return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:most]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of, wrapped
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Atom, pools
@@ -19,8 +19,8 @@ _OPERATORS = ("+", "*", "-")
 
 @operator
 def element_more(program: Program) -> Iterator[Draft]:
-    """`x + t[i]`, `x * t[i]` and `x - t[i]` for a real `x`, and `t[i]` for a real number, with an array `t` of reals
-    that nothing reads and an index `i`."""
+    """`x + t[i]`, `x * t[i]`, `x - t[i]` and `t[i] > 0 ? x : 0` for a real `x`, and `t[i]` for a real number, with an
+    array `t` of reals that nothing reads and an index `i`."""
     pool = pools(program)
     indices = {
         one.text: one
@@ -41,6 +41,14 @@ def element_more(program: Program) -> Iterator[Draft]:
                 else:
                     for symbol in _OPERATORS:
                         yield replaced(one, binary(text_of(one), symbol, made), f"{symbol} {made.text}")
+                    yield replaced(one, _where(made, one), f"where {made.text} is more than nought")
+
+
+def _where(made: Text, one: Expression) -> Text:
+    """`t[i] > 0.0f ? x : 0.0f`: what passes a rectifier goes back through it."""
+    nought = "__float2half(0.0f)" if one.type.kind == "half" else "0.0f"
+    text = f"{wrapped(made, precedence.UNARY)} > 0.0f ? {wrapped(text_of(one), precedence.UNARY)} : {nought}"
+    return Text(text, precedence.CONDITIONAL)
 
 
 def _idle(program: Program, atom: Atom) -> bool:
