@@ -25,11 +25,9 @@ def based(program: Program) -> Iterator[Draft]:
     for one in program.expressions:
         if one.role not in _ROLES or not one.type.whole or one.assigned or one.fixed or not sums.top(one):
             continue
-        if one.kind == "literal" or _origins(one, made_of) != frozenset({_THREAD}):
+        if one.kind == "literal" or _origins(one, made_of) != _OF_THREAD:
             continue
-        bases = [
-            atom.text for atom in pool.at(one) if atom.type.whole and made_of.get(atom.text) == frozenset({_BLOCK})
-        ]
+        bases = [atom.text for atom in pool.at(one) if atom.type.whole and made_of.get(atom.text) == _OF_BLOCK]
         for base in bases[-_MOST:]:
             yield replaced(one, binary(Text(base), "+", text_of(one)), f"{base} + {one.text}")
 
