@@ -13,6 +13,7 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 
 # operator, body, what must come of it.
 YIELDS = [
+    ("term_more", "int shift = n - m; int t = threadIdx.x; if (t < m) out[t] = a[t];", "if (t < m + shift)"),
     ("based", "int x0 = blockIdx.x * 64; int t = threadIdx.x; out[x0 + t] = a[t];", "int t = x0 + threadIdx.x;"),
     (
         "based",

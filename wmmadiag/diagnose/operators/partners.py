@@ -124,7 +124,7 @@ class Partners:
         for atom in self._pool.at(one):
             # What nothing uses is likeliest to have been left out here.
             idle = atom.root == atom.text and atom.text not in self._pool.roles
-            if idle and atom.varying and atom.type.whole and one.varying is False:
+            if idle and atom.type.whole:
                 yield Text(atom.text), False
         made = 0
         # The simplest terms are the likeliest to be left out.
