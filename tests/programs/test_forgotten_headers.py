@@ -14,7 +14,7 @@ int main() {
     cudaMalloc(&p, 64);
     std::unique_ptr<float, Freed> held(p);
     std::map<int, std::shared_ptr<int>> shared{{1, std::make_shared<int>(41)}};
-    std::cout << *shared[1] + std::clamp(9, 0, 1) << std::endl;
+    std::cout << *shared[1] + std::clamp(9, 0, 1) + std::max({-3, 0, -1}) << std::endl;
 }
 """
 

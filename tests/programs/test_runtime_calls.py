@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from test_run_program import run
 
 REFERENCES = r"""#include <cstdio>
@@ -72,3 +73,36 @@ int main() {
 def test_what_was_advised_can_be_asked(tmp_path: Path) -> None:
     done = run(tmp_path, ADVISED)
     assert (done.stdout, done.returncode) == ("1 0 -1 -2 1\n", 0), done.stderr
+
+
+DEPENDENT = r"""#include <cstdio>
+HEADER
+__global__ void first(int* x) {
+    cudaTriggerProgrammaticLaunchCompletion();
+    x[threadIdx.x] = threadIdx.x;
+}
+__global__ void second(const int* x, int* y) {
+    cudaGridDependencySynchronize();
+    y[threadIdx.x] = x[31 - threadIdx.x];
+}
+int main() {
+    int *x, *y, h[32];
+    cudaMalloc(&x, 128), cudaMalloc(&y, 128);
+    first<<<1, 32>>>(x);
+    cudaLaunchAttribute may[1];
+    may[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    may[0].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how{};
+    how.gridDim = 1, how.blockDim = 32, how.attrs = may, how.numAttrs = 1;
+    const int* from = x;
+    printf("%d ", cudaLaunchKernelEx(&how, second, from, y));
+    cudaMemcpy(h, y, 128, cudaMemcpyDeviceToHost);
+    printf("%d\n", h[0]);
+}
+"""
+
+
+@pytest.mark.parametrize("header", ["", "#include <cuda_device_runtime_api.h>"])
+def test_a_launch_that_depends_on_the_one_before(tmp_path: Path, header: str) -> None:
+    done = run(tmp_path, DEPENDENT.replace("HEADER", header))
+    assert (done.stdout, done.returncode) == ("0 31\n", 0), done.stderr

@@ -23,6 +23,8 @@ _NO_MEMBER_OF_THRUST = re.compile(r"‘(\w+)’ (?:is not a member of|in namespa
 _NO_SYSTEM_OF_THRUST = re.compile(r"‘thrust::(\w+)’ has not been declared")
 _FORGOTTEN = re.compile(r"is defined in header ‘<([\w./]+)>’")
 _NO_MEMBER_OF_STD = re.compile(r"‘(\w+)’ (?:is not a member of|in namespace) ‘std’")
+_NO_LIST = re.compile(r"no matching function for call to ‘(?:max|min|minmax)\(<brace-enclosed initializer list>")
+"""Overloads of <algorithm> where other headers brought the others."""
 _NAMES_OF_STD = {
     "algorithm": "all_of any_of binary_search clamp copy_if count count_if find find_if for_each generate generate_n "
     "is_sorted lower_bound max_element merge min_element minmax minmax_element next_permutation none_of nth_element "
@@ -152,7 +154,8 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
     known = [
         header for name in _NO_MEMBER_OF_STD.findall(refusal) for header, names in _OF_STD.items() if name in names
     ]
-    for header in dict.fromkeys([*told, *known]):
+    lists = ["algorithm"] if _NO_LIST.search(refusal) else []
+    for header in dict.fromkeys([*told, *known, *lists]):
         yield f"{_READ}{header}"
     # nvcc's Thrust reads more of its own headers than the one for the host does.
     folders = [Path(one[2:]) for one in command if one.startswith("-I")]

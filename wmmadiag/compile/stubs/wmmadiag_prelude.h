@@ -31,6 +31,13 @@ template <class T> struct wmmadiag_typeof<T &> { typedef T type; };
 template <class T> struct wmmadiag_typeof<T &&> { typedef T type; };
 #define __typeof__(...) typename wmmadiag_typeof<decltype(__VA_ARGS__)>::type
 #define __typeof(...) typename wmmadiag_typeof<decltype(__VA_ARGS__)>::type
+/* nvcc's cuda_runtime.h reads cuda_device_runtime_api.h as well. Templates: whoever includes that gets its own. */
+template <class = void> static __device__ __forceinline__ void cudaGridDependencySynchronize() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+template <class = void> static __device__ __forceinline__ void cudaTriggerProgrammaticLaunchCompletion() {
+  asm volatile("griddepcontrol.launch_dependents;");
+}
 /* Never complete in device code; headers of both halves name them in operators that nothing there calls. */
 namespace std {
 template <class, class> class basic_istream;
