@@ -39,6 +39,7 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen5/tf32_runner_class", "leading_dimension_of_b"),  # right where all extents are one
         ("unseen3/managed_causal_attn", "diagonal_masked"),  # its own main looks at one row
         ("unseen3/requant_s8", "bias_dropped"),  # right by a bound as large as the values
+        ("unseen8/sgemm_via_split_half", "scale_back"),  # right if inputs were rounded to half, which it makes up for
         ("unseen8/conv_nchw_implicit_gemm", "filter_column"),  # right where filters are square
         ("unseen8/varlen_prefill_wmma", "keys_of_queries"),  # right where there are as many keys as queries
         ("unseen8/bert_masked_attention", "mask_turned"),  # a mask of attention keeps what is not 0

@@ -60,9 +60,12 @@ def with_accumulators(card: Card, text: str) -> Card:
 def computes_in(compilation: Compilation, entry: str, parameters: Mapping[str, Setting]) -> bool:
     """Whether a compiled kernel has instructions of the types that these parameters of an operation name.
 
-    What is merely near under coarser arithmetic may as well be wrong: the code has to show that arithmetic.
+    What is merely near under coarser arithmetic may as well be wrong: the code has to show that arithmetic. What turns
+    halves back into floats may keep what rounding took away.
     """
     body = _body(compilation.ptx, compilation.entry(entry).name)
+    if parameters.get("multiply") in ("f16", "bf16") and re.search(r"\bcvt\.f32\.b?f16\b", body):
+        return False
     return all(re.search(_evidence(name, str(value)), body) for name, value in parameters.items())
 
 
