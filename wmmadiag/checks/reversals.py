@@ -11,7 +11,6 @@ one that no chip promises.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -40,9 +39,9 @@ _STORE = re.compile(r"(?:st|red|atom)\b\S*\.[bfsu](32|64)")
 _USUAL = 1e-30, 1e30
 _FLOATS: dict[str, np.dtype[Any]] = {"32": np.dtype(np.float32), "64": np.dtype(np.float64)}
 _SLACK = 1_000_000
-_ALLOWANCE = 30.0
-"""Seconds for all runs about accesses that are worth a word only if their order matters: locks that many contend for
-take long to watch, and are right."""
+_ALLOWANCE = 200_000_000
+"""Warp instructions of all runs about accesses that are worth a word only if their order matters: locks that many
+contend for take long to watch, and are right."""
 _TIMES = 4
 
 
@@ -120,7 +119,7 @@ class _Replays:
         self, kernel: EmulatedKernel, launch: Launch, before: Arrays, instructions: int, in_brief: bool
     ) -> None:
         self._kernel, self._launch, self._before, self._instructions = kernel, launch, before, instructions
-        self._until = time.monotonic() + _ALLOWANCE if in_brief else None
+        self._left: int | None = _ALLOWANCE if in_brief else None  # warp instructions of all runs
         self._final = {index: array.copy() for index, array in launch.writable().items()}
         self._plain: dict[bool, _Ended] = {}
         written = {view.argument for view in launch.views if view.written}
@@ -176,7 +175,7 @@ class _Replays:
             observer=None,
             checks=("reversed",) if table else (),
             check_table=table,
-            budget=Budget(self._instructions, self._left()),
+            budget=Budget(self._instructions if self._left is None else min(self._instructions, self._left), 0.0),
             patience=_PATIENCE,
         )
         arrays = launch.writable()
@@ -185,10 +184,10 @@ class _Replays:
         try:
             for index, array in arrays.items():
                 array[...] = self._before[index]
-            emulated.launch(launch)
+            self._spend(emulated.launch(launch).warp_instructions)
         except BudgetError as error:
             seconds_left()  # where the time is over, that is no property of the order
-            self._left()
+            self._spend(self._instructions)
             problem = error.message
         except WmmadiagError as error:
             problem = error.message
@@ -201,12 +200,16 @@ class _Replays:
             return _Ended(left, problem)
         return _Ended(left, problem, tuple(told["values"]), told["kind"] != "untrue")
 
-    def _left(self) -> float:
-        """Seconds for one more run; 0: no limit."""
-        left = 0.0 if self._until is None else self._until - time.monotonic()
-        if self._until is not None and left <= 0:
-            raise _TooLong
-        return left
+    def _spend(self, instructions: int) -> None:
+        """A run took so many warp instructions.
+
+        Raises:
+            _TooLong: no more may be spent.
+        """
+        if self._left is not None:
+            self._left -= instructions
+            if self._left <= 0:
+                raise _TooLong
 
     def _difference(self, plain: _Ended, turned: _Ended, strict: bool) -> str:
         if plain.problem:
