@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from wmmadiag.diagnose import mending
 from wmmadiag.diagnose.engine import diagnose_card
-from wmmadiag.diagnose.solving import SOLVED
 from wmmadiag.diagnose.trials.holes import factor, times
 from wmmadiag.results.diagnosis import Diagnosis
 from wmmadiag.subject.card_files.read import load_card
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other step of a search."""
+    monkeypatch.setattr(mending, "_STEPS", (mending._solved,))
 
 
 def diagnosis_of(folder: Path, statement: str, expected: str) -> Diagnosis:
@@ -66,5 +72,4 @@ def test_a_number_that_nothing_names_is_sought(
 
 def test_no_number_is_found_where_none_helps(tmp_path: Path) -> None:
     found = diagnosis_of(tmp_path, "y[i] = v;", "np.sign(x) + np.floor(7 * x * x) % 3")
-    assert not any(cause.fix is not None and SOLVED in cause.sentence for cause in found.causes)
-    assert found.causes[0].verdict == "undecided"
+    assert found.work.filled > 100 and not any(cause.fix is not None for cause in found.causes)
