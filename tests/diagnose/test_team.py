@@ -13,7 +13,7 @@ import pytest
 from trial_changes import integer_changes, product
 
 from wmmadiag.diagnose.changes import Change
-from wmmadiag.diagnose.trials import team, trial_bench
+from wmmadiag.diagnose.trials import parts, team
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.team import Part
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.subprocess
 
 @pytest.fixture
 def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
-    monkeypatch.setattr(trial_bench, "BATCH", 16)  # several parts
+    monkeypatch.setattr(parts, "BATCH", 16)  # several parts
     return product(tmp_path, ("i * n + col", "i * k + col"))
 
 

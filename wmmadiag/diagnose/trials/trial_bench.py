@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.holes import TIMES, UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.parted import Ran, parted
+from wmmadiag.diagnose.trials.parts import packed, parts
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR, selector_of
@@ -29,10 +30,6 @@ from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import expectation
 
-BATCH = 128
-"""Changes of one program: more of them make it slow, fewer are not worth a compilation."""
-APART = 16
-"""Changes that are compiled each as a text of its own, of one part of the work."""
 _SHARED = 48
 """Fewer changes are tried in this process alone."""
 _AGAIN = 10
@@ -227,7 +224,7 @@ class TrialBench:
         Returns:
             One outcome per change, in their order.
         """
-        found = self._tried(list(_parts(changes, looks)), len(changes))
+        found = self._tried(list(parts(changes, looks)), len(changes))
         return [found[change] for change in changes]
 
     def try_pairs(self, pairs: Sequence[tuple[Change, Change]]) -> list[Outcome]:
@@ -239,14 +236,14 @@ class TrialBench:
         Returns:
             One outcome per pair, of both changes as one, in their order.
         """
-        found = self._tried(list(_packed(pairs)), len(pairs))
+        found = self._tried(list(packed(pairs)), len(pairs))
         return [found[together(*pair)] for pair in pairs]
 
-    def _tried(self, parts: Sequence[Part], count: int) -> dict[Change, Outcome]:
+    def _tried(self, work: Sequence[Part], count: int) -> dict[Change, Outcome]:
         """What becomes of the changes of some parts of the work, here and in other processes."""
         alone = count < _SHARED or processes(self.threads) == 1
         self._share = self.threads if alone else threads_each(self.threads)
-        answers = map(self.try_part, parts) if alone else share(self._setting, parts, self.try_part, self.threads)
+        answers = map(self.try_part, work) if alone else share(self._setting, work, self.try_part, self.threads)
         return {one.change: one for some in answers if some for one in some if isinstance(one.change, Change)}
 
     def try_part(self, part: Part) -> list[Outcome]:
@@ -410,29 +407,3 @@ class TrialBench:
 def _each(base: TrialBase) -> int:
     """Warp instructions of one trial: of a block, or of all of them where each may need what another one left."""
     return max(base.instructions, default=0) if base.independent else base.result.instructions
-
-
-def _parts(changes: Sequence[Change], looks: int) -> Iterator[Part]:
-    """Who is tried with whom. Those of one place are together: what a program costs at run time is its places."""
-    ordered = sorted(dict.fromkeys(changes), key=lambda one: [(edit.file, edit.start, edit.end) for edit in one.edits])
-    for apart, most in ((False, BATCH), (True, APART)):
-        some = [one for one in ordered if (one.kind == "static") == apart]
-        count = -(-len(some) // most)
-        for number in range(count):
-            yield Part(tuple(some[number * len(some) // count : (number + 1) * len(some) // count]), apart, looks)
-
-
-def _packed(pairs: Sequence[tuple[Change, Change]]) -> Iterator[Part]:
-    """Pairs whose changes one program holds; those of what cannot hang on a value are made as one change each."""
-    numbers: dict[Change, int] = {}
-    some: list[tuple[int, int]] = []
-    for pair in pairs:
-        if "static" in (pair[0].kind, pair[1].kind):
-            continue
-        if len(numbers.keys() | set(pair)) > BATCH:
-            yield Part(tuple(numbers), False, 1, tuple(some))
-            numbers, some = {}, []
-        some.append((numbers.setdefault(pair[0], len(numbers)), numbers.setdefault(pair[1], len(numbers))))
-    if some:
-        yield Part(tuple(numbers), False, 1, tuple(some))
-    yield from _parts([together(*pair) for pair in pairs if "static" in (pair[0].kind, pair[1].kind)], 1)

@@ -1,0 +1,39 @@
+"""Which changes are tried together: parts of the work, each of one program or of texts of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from wmmadiag.diagnose.changes import Change, together
+from wmmadiag.diagnose.trials.team import Part
+
+BATCH = 128
+"""Changes of one program: more of them make it slow, fewer are not worth a compilation."""
+APART = 16
+"""Changes that are compiled each as a text of its own, of one part of the work."""
+
+
+def parts(changes: Sequence[Change], looks: int) -> Iterator[Part]:
+    """Who is tried with whom. Those of one place are together: what a program costs at run time is its places."""
+    ordered = sorted(dict.fromkeys(changes), key=lambda one: [(edit.file, edit.start, edit.end) for edit in one.edits])
+    for apart, most in ((False, BATCH), (True, APART)):
+        some = [one for one in ordered if (one.kind == "static") == apart]
+        count = -(-len(some) // most)
+        for number in range(count):
+            yield Part(tuple(some[number * len(some) // count : (number + 1) * len(some) // count]), apart, looks)
+
+
+def packed(pairs: Sequence[tuple[Change, Change]]) -> Iterator[Part]:
+    """Pairs whose changes one program holds; those of what cannot hang on a value are made as one change each."""
+    numbers: dict[Change, int] = {}
+    some: list[tuple[int, int]] = []
+    for pair in pairs:
+        if "static" in (pair[0].kind, pair[1].kind):
+            continue
+        if len(numbers.keys() | set(pair)) > BATCH:
+            yield Part(tuple(numbers), False, 1, tuple(some))
+            numbers, some = {}, []
+        some.append((numbers.setdefault(pair[0], len(numbers)), numbers.setdefault(pair[1], len(numbers))))
+    if some:
+        yield Part(tuple(numbers), False, 1, tuple(some))
+    yield from parts([together(*pair) for pair in pairs if "static" in (pair[0].kind, pair[1].kind)], 1)
