@@ -20,6 +20,7 @@ from wmmadiag.launch import Dim3, Launch, LoadedKernel, RunStats
 from wmmadiag.numerics.element_types import ElementType, storage_dtype
 
 _ROOM, _TIMES = 1 << 20, 8  # bytes of memory whose size nobody says, and times all arrays together
+_MOST = 1 << 32  # bytes of memory of a function's own
 _POISON = 0xFF  # each byte: a NaN in every type that has one
 
 
@@ -107,6 +108,11 @@ class Together:
                     arguments.append(_scalar(one, values))
                     continue
                 offset = int(_known(one.offset, values))
+                if not 0 <= offset <= held[one.memory].nbytes:
+                    raise UndecidedError(
+                        f"{stage.entry} is given what lies {offset:,} bytes behind the beginning of {one.memory}",
+                        hint=f"{one.memory} has {held[one.memory].nbytes:,} bytes; name a kernel with --entry",
+                    )
                 arguments.append(_elements(held[one.memory][offset:], one.element))
                 span = fresh.get(one.memory)
                 if span is not None:
@@ -139,7 +145,11 @@ class Together:
         room = _ROOM + _TIMES * sum(one.nbytes for one in held.values())
         for name, size in self.stages.own.items():
             count = room if size is None else int(_known(size, values))
-            held[name] = np.full(max(count, 0), _POISON, np.uint8)
+            if not 0 <= count <= _MOST:
+                raise UndecidedError(
+                    f"the host's function makes {count:,} bytes of {name}", hint="name one of its kernels with --entry"
+                )
+            held[name] = np.full(count, _POISON, np.uint8)
         return held
 
 
