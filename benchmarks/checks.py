@@ -15,7 +15,8 @@ from emulator import FUSED_SHARED, ROOT, B, D, H, S, alternate
 from tabulate import tabulate
 
 from wmmadiag.checks import all_checks, native_names, select
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile.driver import compile_source
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import EmulatorOptions, load, native
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind

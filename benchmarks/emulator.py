@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile.driver import compile_source
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import EmulatorOptions, load, native
 from wmmadiag.emulator.kernel import EmulatedKernel
 from wmmadiag.launch import Launch

@@ -17,7 +17,8 @@ from multiprocessing import get_context
 from emulator import ROOT
 from tabulate import tabulate
 
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile.driver import compile_source
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import EmulatedKernel, load, native
 from wmmadiag.provenance import trace
 from wmmadiag.provenance.trace import traced_launch

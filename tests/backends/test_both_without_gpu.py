@@ -12,7 +12,7 @@ import pytest
 
 from wmmadiag.backends.differential.both import BothKernel
 from wmmadiag.backends.differential.reasons import atomic_sums
-from wmmadiag.compile import compile_text
+from wmmadiag.compile.driver import compile_text
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, load
 from wmmadiag.errors import KernelFault
 from wmmadiag.gpu.devices import Device

@@ -114,7 +114,8 @@ def test_the_suggested_statement_mends_it(name, text, tmp_path):
 
     from wmmadiag import emulator
     from wmmadiag.checks import native_names, select
-    from wmmadiag.compile import CompileOptions, compile_source
+    from wmmadiag.compile.driver import compile_source
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.emulator import EmulatorOptions
     from wmmadiag.launch import Launch
 

@@ -14,7 +14,8 @@ from wmmadiag import emulator
 from wmmadiag.checks import native_names, select
 from wmmadiag.checks.barrier_place import missing_barriers
 from wmmadiag.checks.run import reported
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile.driver import compile_source
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import EmulatorOptions
 from wmmadiag.launch import Launch
 

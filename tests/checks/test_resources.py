@@ -14,7 +14,7 @@ from wmmadiag.checks.finding import Level
 from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Context, select
 from wmmadiag.checks.resources import function_name, inspect
-from wmmadiag.compile.ask import Asked
+from wmmadiag.compile.ask.questions import Asked
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.origin import remember_resources
 from wmmadiag.emulator.extents import NamedExtents

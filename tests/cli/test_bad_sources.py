@@ -126,7 +126,7 @@ def test_a_card_whose_source_is_refused(run: Callable[..., object], folder: Path
 
 
 def test_comments_in_another_encoding_swallow_no_line(folder: Path) -> None:
-    from wmmadiag.compile import compile_source
+    from wmmadiag.compile.driver import compile_source
 
     (folder / "k.cu").write_bytes(b"// \xff\n" + KERNEL.encode() + b"#define N 3 // \xff\n__device__ int n = N;\n")
     made = compile_source("k.cu")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wmmadiag.compile import CompileOptions
-from wmmadiag.compile.ask import Asked
 from wmmadiag.compile.ask.arrays import ArraySource, Elements
+from wmmadiag.compile.ask.questions import Asked
+from wmmadiag.compile.options import CompileOptions
 
 _SOURCE = """
 #include <cuda_fp16.h>

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.compile import CompileOptions
-from wmmadiag.compile.ask import Asked, Constant, Parameters, TypeOf, Unanswered, ValueOf, ask, scope_at
+from wmmadiag.compile.ask.answers import Constant, Unanswered
+from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.questions import Asked, Parameters, TypeOf, ValueOf
+from wmmadiag.compile.ask.scope import scope_at
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import parse
 from wmmadiag.errors import CompileError

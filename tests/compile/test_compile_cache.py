@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source, compile_text
 from wmmadiag.compile import cache as cache_module
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.options import CompileOptions
 
 KERNEL = "__global__ void k(float *x) { *x = VALUE; }\n"
 
@@ -207,7 +208,7 @@ def test_a_process_looks_now_and_then_whether_it_is_too_large(own_cache: Path, m
 
 def test_parallel_processes_share_it(own_cache: Path) -> None:
     program = (
-        "from wmmadiag.compile import compile_text\n"
+        "from wmmadiag.compile.driver import compile_text\n"
         "for i in range(3):\n"
         "    c = compile_text(f'__global__ void k(float *x) {{ *x = {i}; }}', 'k.cu')\n"
         "    assert c.entry('k').name == '_Z1kPf'\n"
@@ -228,7 +229,7 @@ def _compiled_or_not(source, folder, go):
     import time
 
     os.environ["WMMADIAG_CACHE_DIR"] = str(folder)
-    from wmmadiag.compile import compile_source
+    from wmmadiag.compile.driver import compile_source
 
     while not go.exists():
         time.sleep(0.001)

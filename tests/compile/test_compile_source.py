@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.ptx_scan import instructions
 from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileNote, CompileOptions, compile_text
+from wmmadiag.compile.driver import compile_text
+from wmmadiag.compile.model import CompileNote
+from wmmadiag.compile.options import CompileOptions
 
 HEAD = """#include <cuda_fp16.h>
 #include <mma.h>

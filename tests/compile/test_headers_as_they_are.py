@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source, compile_text
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.sources import read_tree
 from wmmadiag.csource.tree import parse
 from wmmadiag.errors import CompileError

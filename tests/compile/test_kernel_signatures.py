@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source, compile_text
 from wmmadiag.compile.ask.signatures import signature
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import ConfigurationError
 
 TEXT = """#include <cuda_fp16.h>

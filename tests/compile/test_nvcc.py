@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source, compile_text, resources
+from wmmadiag.compile.driver import compile_source, compile_text
 from wmmadiag.compile.nvcc import _describe, find_nvcc
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.resource_report import resources
 from wmmadiag.errors import CompileError, ConfigurationError
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")

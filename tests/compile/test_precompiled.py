@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_text
+from wmmadiag.compile.driver import compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.precompiled import precompiling
 from wmmadiag.compile.toolchain import toolchain
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from test_blanking import HOST
 
-from wmmadiag.compile import CompileOptions, compile_source, compile_text
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.ptx_scan import instructions
 
 WMMA_BODY = """

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, PtxasError, compile_source, compile_text, resource_report, resources
-from wmmadiag.compile.resource_report import parse_report, ptxas_error
+from wmmadiag.compile import resource_report
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.model import PtxasError
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.resource_report import parse_report, ptxas_error, resources
 from wmmadiag.errors import CompileError, ConfigurationError
 
 TEXT = """#include <vector>

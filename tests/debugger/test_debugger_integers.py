@@ -6,7 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.compile.ask import Asked, Constant, ValueOf, ask
+from wmmadiag.compile.ask.answers import Constant
+from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.questions import Asked, ValueOf
 from wmmadiag.csource.nodes import bare, field
 from wmmadiag.csource.tree import parse
 from wmmadiag.debugger.integers import (

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wmmadiag import emulator
-from wmmadiag.compile import CompileOptions, compile_text
+from wmmadiag.compile.driver import compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
 from wmmadiag.place import Place

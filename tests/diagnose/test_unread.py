@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wmmadiag import emulator
-from wmmadiag.compile import CompileOptions, compile_text
+from wmmadiag.compile.driver import compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.unread import unread
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import load_card

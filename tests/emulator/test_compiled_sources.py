@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_text
+from wmmadiag.compile.driver import compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import Budget, EmulatedKernel, EmulatorOptions, load, native
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import Launch

@@ -91,7 +91,8 @@ def test_a_plain_launch_is_an_error(tmp_path, host, kinds):
 
 
 def test_the_debugger_says_that_it_cannot(tmp_path):
-    from wmmadiag.compile import CompileOptions, compile_source
+    from wmmadiag.compile.driver import compile_source
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.emulator import load
     from wmmadiag.launch import Launch
 

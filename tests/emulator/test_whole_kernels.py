@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile.driver import compile_source
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import EmulatorOptions, load, native
 from wmmadiag.launch import Launch
 

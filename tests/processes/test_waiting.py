@@ -64,7 +64,7 @@ def test_an_interrupt_ends_the_wait(told: list[str]) -> None:
 
 
 def test_the_compiler_leaves_python_alone(told: list[str]) -> None:
-    from wmmadiag.compile import compile_text
+    from wmmadiag.compile.driver import compile_text
 
     text = "#include <cooperative_groups.h>\n#include <mma.h>\n__global__ void k(float *x) { *x = 1; }\n"
     assert compile_text(text, "slow.cu", use_cache=False).entries

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from wmmadiag import emulator
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile.driver import compile_source
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.subject.binding import BoundCase, bind

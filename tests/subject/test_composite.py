@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source, compile_text
-from wmmadiag.compile.ask import Asked, ValueOf, ask
+from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.questions import Asked, ValueOf
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch, field_offsets

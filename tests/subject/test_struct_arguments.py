@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from wmmadiag.compile import compile_source
+from wmmadiag.compile.driver import compile_source
 from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch, field_offsets, struct_bytes

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from wmmadiag.backends import RunLimits
-    from wmmadiag.compile import Compilation
     from wmmadiag.compile.ask.signatures import KernelParameter
+    from wmmadiag.compile.model import Compilation
     from wmmadiag.compile.options import CompilerName
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
@@ -63,7 +63,8 @@ def compile_cuda(
         >>> [one.name for one in made.entries]
         ['twice']
     """
-    from wmmadiag.compile import CompileOptions, compile_source, compile_text
+    from wmmadiag.compile.driver import compile_source, compile_text
+    from wmmadiag.compile.options import CompileOptions
 
     options = CompileOptions(
         arch=arch,
@@ -215,7 +216,7 @@ def check(
     Raises:
         ConfigurationError: the card or the options are wrong. (What goes wrong in one case is in the report.)
     """
-    from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.ops import OPERATIONS
     from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card

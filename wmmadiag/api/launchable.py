@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wmmadiag.checks.finding import Finding
-    from wmmadiag.compile import Compilation, Entry, Resources
     from wmmadiag.compile.ask.signatures import KernelParameter
+    from wmmadiag.compile.model import Compilation, Entry, Resources
 
 Extent: TypeAlias = "int | Sequence[int]"
 """Blocks of a grid or threads of a block: one number, or one to three."""
@@ -160,7 +160,7 @@ class Kernel:
         Raises:
             PtxasError: ptxas refuses the kernel.
         """
-        from wmmadiag.compile import resources
+        from wmmadiag.compile.resource_report import resources
 
         return next(one for one in resources(self.compilation) if one.entry == self.entry.name)
 

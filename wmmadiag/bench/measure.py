@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wmmadiag.compile import CompileOptions
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.parts.score_terms import score_terms

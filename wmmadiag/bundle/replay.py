@@ -14,7 +14,8 @@ from wmmadiag.bundle.staging import checked, input_hashes, lay_out, overlay, wor
 from wmmadiag.errors import ConfigurationError, UndecidedError
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation, CompileOptions
+    from wmmadiag.compile.model import Compilation
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.results.model import CaseResult
     from wmmadiag.results.run import Run
 

@@ -19,7 +19,8 @@ from wmmadiag.bundle.staging import checked, input_hashes, lay_out, overlay, wor
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation, CompileOptions
+    from wmmadiag.compile.model import Compilation
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.results.run import Run
     from wmmadiag.subject.card import Card
 
@@ -102,7 +103,7 @@ class _RecordingCompiler:
         self.made: dict[tuple[Any, ...], tuple[StoredCompilation, str]] = {}
 
     def __call__(self, path: Path, options: CompileOptions) -> Compilation:
-        from wmmadiag.compile import compile_source
+        from wmmadiag.compile.driver import compile_source
         from wmmadiag.compile.records import to_record
 
         wider = replace(options, include_paths=(*options.include_paths, *self.include_paths))
@@ -118,9 +119,9 @@ class _RecordingCompiler:
 
 def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) -> tuple[Path, dict[str, bytes]]:
     """The folder that all files of a card lie below, and they by their paths from there."""
-    from wmmadiag.compile import CompileOptions
     from wmmadiag.compile.driver import source_tree, uses_nvcc
     from wmmadiag.compile.languages import is_ptx
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.sources import read_text
     from wmmadiag.compile.toolchain import toolchain
 

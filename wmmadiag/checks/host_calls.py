@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wmmadiag.compile.ask import Asked, Constant, ValueOf, ask, scope_at
+from wmmadiag.compile.ask.answers import Constant
+from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.questions import Asked, ValueOf
+from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.csource.nodes import arguments, called, descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.errors import CompileError, ConfigurationError

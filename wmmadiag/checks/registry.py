@@ -20,7 +20,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask import Asked
+    from wmmadiag.compile.ask.questions import Asked
     from wmmadiag.compile.model import Resources
     from wmmadiag.emulator import EmulatedKernel
     from wmmadiag.emulator.extents import NamedExtents

@@ -20,7 +20,7 @@ from pathlib import Path
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Check, Context
-from wmmadiag.compile.ask import Asked
+from wmmadiag.compile.ask.questions import Asked
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.place import Place

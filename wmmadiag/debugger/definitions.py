@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compile.ask import Asked, Constant, Question, TypeFacts, TypeOf, ValueOf, ask, scope_at
+from wmmadiag.compile.ask.answers import Constant, TypeFacts
+from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.questions import Asked, Question, TypeOf, ValueOf
+from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.nodes import arguments, bare, called, descendants, field
 from wmmadiag.csource.tree import Source

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.compile.ask import Asked, TypeFacts, TypeOf, Unanswered, ask, scope_at
+from wmmadiag.compile.ask.answers import TypeFacts, Unanswered
+from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.questions import Asked, TypeOf
+from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.compile.origin import remember
 from wmmadiag.compile.ptx_scan import mapped_columns
 from wmmadiag.csource.edits import ByteEdit, applied
@@ -27,7 +30,8 @@ from wmmadiag.subject.compiling import SubjectCompiler
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.compile import Compilation, CompileOptions
+    from wmmadiag.compile.model import Compilation
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.csource.declarations import Function
     from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
     from wmmadiag.debugger.session import Session

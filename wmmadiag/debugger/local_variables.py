@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compile.ask import Asked
+from wmmadiag.compile.ask.questions import Asked
 from wmmadiag.csource.nodes import ancestors, field
 from wmmadiag.csource.writes import writes
 from wmmadiag.debugger.conditions import Conditions
@@ -30,7 +30,7 @@ from wmmadiag.ptx.meaning import meaning
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.compile.ask import TypeFacts
+    from wmmadiag.compile.ask.answers import TypeFacts
     from wmmadiag.debugger import declared
     from wmmadiag.debugger.inspect import Inspection, RegisterView
     from wmmadiag.emulator.decoded import Value

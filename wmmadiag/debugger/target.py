@@ -16,7 +16,7 @@ from wmmadiag.subject.check import PlainRuns, Session
 from wmmadiag.subject.compiling import SubjectCompiler
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation
+    from wmmadiag.compile.model import Compilation
     from wmmadiag.compile.options import CompilerName
     from wmmadiag.debugger.kept import KeepingCompiler
 

@@ -20,8 +20,8 @@ from wmmadiag.launch import Launch
 from wmmadiag.ptx.demangle import demangle
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask import Asked
     from wmmadiag.compile.ask.arrays import ArraySource, Carved, Elements
+    from wmmadiag.compile.ask.questions import Asked
 
 _MOST_BYTES = 4 << 20  # of a source file that is read for its declarations
 
@@ -95,13 +95,13 @@ class ArrayNames:
 
     def asked(self) -> Asked | None:
         """The source as this process compiled it, for questions to the compiler; None where it did not."""
-        from wmmadiag.compile.ask import Asked
+        from wmmadiag.compile.ask.questions import Asked
 
         return None if self.origin is None else Asked(self.origin.text, self.origin.file, self.origin.options)
 
     def source(self) -> ArraySource:
         """The declarations of the files that the kernel's code comes from."""
-        from wmmadiag.compile.ask import ArraySource
+        from wmmadiag.compile.ask.arrays import ArraySource
 
         if self._source is None:
             self._source = ArraySource(self._texts(), self.asked())

@@ -39,7 +39,7 @@ def plan(
     Raises:
         ConfigurationError: no card has a case or variant of some name, or an architecture is unknown.
     """
-    from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.subject.suggest import did_you_mean
 
     targets = list(dict.fromkeys(None if arch is None else CompileOptions(arch=arch).arch for arch in arches))

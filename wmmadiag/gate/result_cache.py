@@ -69,10 +69,10 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 
 
 def _source_key(card: Card, source: Path, arch: str, compiler: Any) -> str | None:
-    from wmmadiag.compile import CompileOptions
     from wmmadiag.compile.driver import source_key, source_tree, uses_nvcc
     from wmmadiag.compile.languages import is_ptx
     from wmmadiag.compile.model import source_name
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.sources import read_text
     from wmmadiag.compile.toolchain import toolchain
 

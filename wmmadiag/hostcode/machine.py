@@ -19,7 +19,7 @@ from wmmadiag.hostcode.values import Buffer, Cell, Closure, Pointer, Tensor, Unk
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.compile.ask import AskScope
+    from wmmadiag.compile.ask.scope import AskScope
 
 Question: TypeAlias = "tuple[str, AskScope]"
 Answer: TypeAlias = "Callable[[Sequence[Question]], Sequence[Number | None]]"
@@ -179,7 +179,7 @@ class Machine:
 
     def constant(self, scope: Scope, node: Node, text: str = "") -> Value:
         """A constant expression that only the compiler can evaluate: a symbol until it is asked."""
-        from wmmadiag.compile.ask import scope_at
+        from wmmadiag.compile.ask.scope import scope_at
 
         expression = text or scope.source.words(node)
         if self.answer is None or not re.search(r"[A-Za-z_]", expression):

@@ -16,7 +16,7 @@ from wmmadiag.launch import Argument, Launch, LoadedKernel
 from wmmadiag.subject import shipped
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation
+    from wmmadiag.compile.model import Compilation
     from wmmadiag.compile.options import CompilerName
     from wmmadiag.ptx.ir import Module
 
@@ -62,7 +62,8 @@ class Platform:
             CompileError: the compiler refuses it.
             ConfigurationError: the compiler does not know the architecture, or is missing.
         """
-        from wmmadiag.compile import CompileOptions, compile_source
+        from wmmadiag.compile.driver import compile_source
+        from wmmadiag.compile.options import CompileOptions
 
         key = source, tuple((macros or {}).items())
         if key not in self._compiled:

@@ -34,7 +34,7 @@ def captured(kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMem
     Raises:
         CompileError, ConfigurationError: the types of the parameters cannot be asked for.
     """
-    from wmmadiag.compile import signature
+    from wmmadiag.compile.ask.signatures import signature
 
     types = signature(kernel.compilation, kernel.entry).parameters
     found = []

@@ -170,7 +170,7 @@ class Served:
         if self.device is not None:
             return
         from wmmadiag.checks.registry import native_names, select
-        from wmmadiag.compile import CompileOptions
+        from wmmadiag.compile.options import CompileOptions
         from wmmadiag.emulator import Budget, EmulatorOptions
         from wmmadiag.programs.device import DeviceHalf
         from wmmadiag.programs.launches import Launcher

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
-from wmmadiag.compile.model import Entry, Resources
+from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.model import Compilation, Entry, Resources
 from wmmadiag.compile.names import base_name, demangle, parameter_types, qualified_name
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.csource.lambdas import NAME as LAMBDA_CLASS
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
@@ -77,7 +78,7 @@ class DeviceKernel:
     @cached_property
     def registers(self) -> int:
         """Of a thread, as ptxas allocates them; 0: of PTX that the program brought, and no ptxas here takes."""
-        from wmmadiag.compile import resources
+        from wmmadiag.compile.resource_report import resources
 
         if not self.compilation.source.endswith(".ptx"):
             return self._registers(resources)

@@ -30,7 +30,7 @@ from wmmadiag.ptx.ir import (
 )
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation
+    from wmmadiag.compile.model import Compilation
 
 _WIDEST_SOURCE = 96
 

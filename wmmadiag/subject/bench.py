@@ -29,7 +29,8 @@ from wmmadiag.subject.verdict import Verdict, wrong_masks
 
 if TYPE_CHECKING:
     from wmmadiag.checks.registry import Check
-    from wmmadiag.compile import Compilation, CompileOptions
+    from wmmadiag.compile.model import Compilation
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.subject.check import Backend
 
 _USUAL = Budget(300_000_000, seconds=0)

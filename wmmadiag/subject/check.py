@@ -39,7 +39,8 @@ from wmmadiag.subject.together import StagedRuns, Stages, Together
 from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation, CompileOptions
+    from wmmadiag.compile.model import Compilation
+    from wmmadiag.compile.options import CompileOptions
 
 
 class Backend(Protocol):
@@ -158,7 +159,7 @@ class Session:
         return self._options(entry, rendered_macros(self.card, case, variant))
 
     def _options(self, entry: str, macros: Mapping[str, str]) -> CompileOptions:
-        from wmmadiag.compile import CompileOptions
+        from wmmadiag.compile.options import CompileOptions
 
         return CompileOptions(
             arch=self.arch,
@@ -228,7 +229,7 @@ def check_card(
         seed: of the inputs, in place of the card's.
         inputs: distribution of the inputs, in place of the card's.
         progress: told before each case.
-        compiler: compiles sources; None for `wmmadiag.compile.compile_source`.
+        compiler: compiles sources; None for `wmmadiag.compile.driver.compile_source`.
         runs: launches kernels and says what checks found; None for no checks.
         tracer: runs each case that ends once more; its findings are the case's, too.
         recorder: told of each judged case, for reports that show more.
@@ -416,6 +417,6 @@ def _emulator(instructions: int = 0) -> Backend:
 
 
 def _compiler() -> Compiler:
-    from wmmadiag.compile import compile_source
+    from wmmadiag.compile.driver import compile_source
 
     return compile_source

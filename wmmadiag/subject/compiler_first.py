@@ -11,7 +11,7 @@ from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
@@ -41,7 +41,7 @@ def check_compiles(path: Path, options: SubjectOptions) -> None:
     Raises:
         CompileError: the compiler refuses it.
     """
-    from wmmadiag.compile import compile_source
+    from wmmadiag.compile.driver import compile_source
 
     if _is_cuda(path):
         with suppress(ConfigurationError):
@@ -63,7 +63,7 @@ def _check_limits(path: Path, options: SubjectOptions) -> None:
 
 
 def _options(options: SubjectOptions) -> CompileOptions:
-    from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.options import CompileOptions
 
     return CompileOptions(
         macros={name: value or None for name, value in options.macros.items()},

@@ -12,8 +12,8 @@ from wmmadiag.results.model import CompiledVariant, KernelReport, ResourceUse
 from wmmadiag.subject.card import Card
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation, CompileOptions
-    from wmmadiag.compile.options import CompilerName
+    from wmmadiag.compile.model import Compilation
+    from wmmadiag.compile.options import CompileOptions, CompilerName
 
 Texts: TypeAlias = Mapping[Path, str]
 """Texts in place of files': resolved path → text, of a source or of headers that it includes."""
@@ -42,7 +42,7 @@ class SubjectCompiler:
             CompileError: the compiler, or ptxas where resources are asked for, refused it.
             ConfigurationError: no such file, or a part of the installation is missing.
         """
-        from wmmadiag.compile import compile_source
+        from wmmadiag.compile.driver import compile_source
 
         compilation = compile_source(path, replace(options, compiler=self.compiler), use_cache=self.use_cache)
         if self.resources:
@@ -55,7 +55,7 @@ class SubjectCompiler:
         Raises: as `__call__`; besides
             ConfigurationError: a header is replaced, and the compiler is nvcc, which reads headers itself.
         """
-        from wmmadiag.compile import compile_text
+        from wmmadiag.compile.driver import compile_text
         from wmmadiag.compile.model import source_name
         from wmmadiag.compile.sources import read_text
 
@@ -66,7 +66,7 @@ class SubjectCompiler:
         return compile_text(text, source_name(path), options, use_cache=self.use_cache, headers=headers or None)
 
     def _measure(self, path: Path, macros: Mapping[str, str | None], compilation: Compilation) -> None:
-        from wmmadiag.compile import resources
+        from wmmadiag.compile.resource_report import resources
 
         names = {entry.name: entry.demangled for entry in compilation.entries}
         try:

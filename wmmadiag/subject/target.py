@@ -10,8 +10,8 @@ from wmmadiag.subject.card import Card
 
 def card_target(card: Card, arch: str | None, backend: str = "emulator") -> str:
     """The architecture to check for, in its usual spelling."""
-    from wmmadiag.compile import CompileOptions
     from wmmadiag.compile.languages import is_ptx
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.ptx_scan import emulated_target
     from wmmadiag.compile.sources import read_text
 

@@ -55,7 +55,7 @@ def settings(config: pytest.Config) -> Settings:
     """
     from wmmadiag.backends import BACKENDS
     from wmmadiag.checks import select
-    from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.options import CompileOptions
 
     word = str(option(config, "diagnose") or "yes").lower()
     if word not in _YES:

@@ -14,7 +14,7 @@ from wmmadiag.subject.drafts.code_facts import accumulator_types
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation
+    from wmmadiag.compile.model import Compilation
     from wmmadiag.ops.model import Setting
 
 _PLAIN = frozenset({"half", "__half", "f16", "float", "f32", "int", "int32_t", "s32", "double", "f64"})
@@ -36,7 +36,8 @@ def with_accumulators(card: Card, text: str) -> Card:
     known = "accumulate" not in OPERATIONS[card.computes.operation].parameters
     if known or "accumulate" in card.computes.parameters or accumulator_types(text) <= _PLAIN:
         return card
-    from wmmadiag.compile import CompileOptions, compile_source
+    from wmmadiag.compile.driver import compile_source
+    from wmmadiag.compile.options import CompileOptions
 
     case, variant = card.cases[0], card.variants[0]
     try:

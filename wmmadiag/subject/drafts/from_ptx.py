@@ -35,7 +35,7 @@ from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation, Entry
+    from wmmadiag.compile.model import Compilation, Entry
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _MULTIPLIES = ("mma", "wmma.mma")

@@ -121,7 +121,10 @@ def _admitted(
     path: Path, text: str, found: Found, chosen: Sequence[Mapping[str, str]], options: SubjectOptions
 ) -> Iterator[Mapping[str, str]]:
     """The combinations of arguments that break nothing that the code demands; first those of which that is known."""
-    from wmmadiag.compile.ask import Asked, Constant, ValueOf, ask, scope_at
+    from wmmadiag.compile.ask.answers import Constant
+    from wmmadiag.compile.ask.asking import ask
+    from wmmadiag.compile.ask.questions import Asked, ValueOf
+    from wmmadiag.compile.ask.scope import scope_at
 
     demands = list(_demands(found))
     whole = " && ".join(f"({one})" for one, _ in demands)

@@ -37,7 +37,7 @@ from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 from wmmadiag.subject.together import Stages
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask import AskScope
+    from wmmadiag.compile.ask.scope import AskScope
     from wmmadiag.csource.declarations import TemplateParameter
     from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -342,8 +342,10 @@ def _asking(
     """Asks the compiler for constants of a source."""
 
     def answer(questions: Sequence[tuple[str, AskScope]]) -> Sequence[Number | None]:
-        from wmmadiag.compile.ask import Asked, Constant, ask
-        from wmmadiag.compile.ask import ValueOf as Question
+        from wmmadiag.compile.ask.answers import Constant
+        from wmmadiag.compile.ask.asking import ask
+        from wmmadiag.compile.ask.questions import Asked
+        from wmmadiag.compile.ask.questions import ValueOf as Question
 
         asked = [Question(text, scope) for text, scope in questions]
         try:

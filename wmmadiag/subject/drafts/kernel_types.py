@@ -22,13 +22,13 @@ from wmmadiag.subject.drafts.code_facts import adds_to, card_type, cast_types
 from wmmadiag.subject.drafts.guess import Parameter
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import CompileOptions
-    from wmmadiag.compile.ask import ClassLayout
+    from wmmadiag.compile.ask.layout import ClassLayout
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
 def compile_options(options: SubjectOptions) -> CompileOptions:
-    from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.options import CompileOptions
 
     return CompileOptions(
         macros={name: value or None for name, value in options.macros.items()},
@@ -72,7 +72,10 @@ def name_extents_of_accessors(machine: Machine, function: Found, launch: Launch)
 
 def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, options: SubjectOptions) -> list[Parameter]:
     """The parameters with the types that the compiler knows of those whose names do not tell."""
-    from wmmadiag.compile.ask import Asked, KernelParameters, Parameters, ask, element
+    from wmmadiag.compile.ask.answers import KernelParameters
+    from wmmadiag.compile.ask.asking import ask
+    from wmmadiag.compile.ask.elements import element
+    from wmmadiag.compile.ask.questions import Asked, Parameters
 
     if "{" in kernel or all(one.dtype is not None or not one.pointer or one.c_type == "void" for one in parameters):
         return parameters
@@ -95,7 +98,9 @@ def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, optio
 
 def is_compiled(kernel: str, path: Path, text: str, options: SubjectOptions) -> bool:
     """Whether the compiler knows a kernel of a source by its name expression."""
-    from wmmadiag.compile.ask import Asked, KernelParameters, Parameters, ask
+    from wmmadiag.compile.ask.answers import KernelParameters
+    from wmmadiag.compile.ask.asking import ask
+    from wmmadiag.compile.ask.questions import Asked, Parameters
 
     question = Parameters(kernel)
     try:
@@ -111,7 +116,9 @@ def laying(
     """Asks the compiler how structs lie."""
 
     def laid(indices: Sequence[int]) -> Mapping[int, ClassLayout | str]:
-        from wmmadiag.compile.ask import Asked, ParameterType, TypeOf, Unanswered, layouts
+        from wmmadiag.compile.ask.answers import Unanswered
+        from wmmadiag.compile.ask.layout import layouts
+        from wmmadiag.compile.ask.questions import Asked, ParameterType, TypeOf
 
         roots = {index: ParameterType(kernel, index) for index in indices}
         expected: dict[ParameterType | TypeOf, str] = {root: parameters[index].c_type for index, root in roots.items()}

@@ -126,7 +126,7 @@ def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run:
 
 def _note_uses(steps: Sequence[_Step], path: Path, options: SubjectOptions) -> bool:
     """Fill in what each launch reads and writes, as its compiled code shows; False where it does not compile."""
-    from wmmadiag.compile import compile_source
+    from wmmadiag.compile.driver import compile_source
     from wmmadiag.ptx.parameter_uses import parameter_uses
     from wmmadiag.ptx.parser import parse
 

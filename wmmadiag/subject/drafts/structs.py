@@ -15,7 +15,7 @@ from wmmadiag.subject.drafts.code_facts import card_type, cast_types, without_co
 from wmmadiag.subject.drafts.guess import Parameter, role_named, symbol_for, value_for
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask import ClassLayout, Leaf
+    from wmmadiag.compile.ask.layout import ClassLayout, Leaf
 
     Laid = Callable[[Sequence[int]], Mapping[int, ClassLayout | str]]
 
@@ -158,7 +158,7 @@ def _padded(layout: ClassLayout) -> list[Leaf | str]:
 
 def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> Parameter:
     """One member as a parameter; its value where the host code or nobody's reading it settles that."""
-    from wmmadiag.compile.ask import element
+    from wmmadiag.compile.ask.elements import element
 
     facts, pointer = leaf.facts, leaf.facts.depth > 0
     target = element(facts) if facts.depth <= 1 else None
