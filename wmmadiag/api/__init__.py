@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from wmmadiag import backends
 from wmmadiag.api.launchable import Kernel
 from wmmadiag.api.options import Macros, SubjectKeywords, subject_options
+from wmmadiag.backends import RunLimits
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.processes.deadline import deadline
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from wmmadiag.backends import RunLimits
     from wmmadiag.compile.ask.signatures import KernelParameter
     from wmmadiag.compile.model import Compilation
     from wmmadiag.compile.options import CompilerName

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,7 +198,6 @@ def _evaluated(
 ) -> dict[str, float | int | bool | str]:
     """The operation's parameters with their defaults, for inputs whose shapes fit."""
     from wmmadiag.ops.shapes import ShapeMismatch, extents_of
-    from wmmadiag.place import Place
     from wmmadiag.subject.card import Card, Computes, LaunchShape, Places
     from wmmadiag.subject.shapes import check_shapes
     from wmmadiag.subject.suggest import did_you_mean

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from wmmadiag.backends import backend
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument, ArgumentView, Dim3, Launch, LoadedKernel, RunStats
 from wmmadiag.place import Place
@@ -111,7 +112,6 @@ class Kernel:
             >>> [one.kind for one in shift.check(1, 32, np.zeros(32, np.float32))]
             ['out-of-bounds']
         """
-        from wmmadiag.backends import backend
         from wmmadiag.checks.launched import check_launch
         from wmmadiag.checks.registry import native_names, select
 

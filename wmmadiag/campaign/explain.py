@@ -12,7 +12,7 @@ import msgspec
 
 from wmmadiag.campaign.points import Point, meets
 from wmmadiag.campaign.shrink import shrunk
-from wmmadiag.campaign.tally import Group
+from wmmadiag.campaign.tally import Group, cost
 from wmmadiag.campaign.work import Result, WorkSetting, run_point, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.card import Expression
@@ -132,8 +132,6 @@ def command(setting: WorkSetting, point: Point) -> str:
 
 def one_each(findings: Iterable[CampaignFinding]) -> list[tuple[CampaignFinding, list[CampaignFinding]]]:
     """Findings of one cause together, the cheapest to repeat first, the others behind it."""
-    from wmmadiag.campaign.tally import cost
-
     found: dict[tuple[str, ...], list[CampaignFinding]] = {}
     for one in findings:
         found.setdefault(one.same_as(), []).append(one)

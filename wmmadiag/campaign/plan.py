@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wmmadiag.subject.suggest import did_you_mean
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
@@ -215,8 +217,6 @@ def _size(table: Table, name: str) -> SizeRange | tuple[Expression, ...]:
 
 
 def _words(table: Table, key: str, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    from wmmadiag.subject.suggest import did_you_mean
-
     found = table.strings(key) if key in table else ()
     if key in table and not found:
         raise table.error(key, f"'{key}' is empty", "name one, or leave the key out")

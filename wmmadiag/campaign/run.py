@@ -13,14 +13,15 @@ from wmmadiag.campaign.changes import Changes
 from wmmadiag.campaign.explain import CampaignFinding, ToExplain, explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
-from wmmadiag.campaign.points import CaseSpace, Point, counted, key_of, points, spaces
+from wmmadiag.campaign.points import FIXED, CaseSpace, Point, counted, key_of, points, spaces
 from wmmadiag.campaign.tally import Group, Known, Tally, group_of
 from wmmadiag.campaign.work import Result, WorkSetting, WorkUnit, digest_of, run_unit
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.symbols import one_kernel, rendered_entry, rendered_macros
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.cluster import TaskDone
-    from wmmadiag.subject.card import Card
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
@@ -238,8 +239,6 @@ def _units(
 
 def _compiled(card: Card, point: Point) -> Hashable:
     """What tells the kernel of a case from other cases' of its variant."""
-    from wmmadiag.subject.symbols import one_kernel, rendered_entry, rendered_macros
-
     variant = card.variant(point.variant)
     if one_kernel(card, variant):
         return ()
@@ -304,8 +303,6 @@ def _explain(
 
 
 def _sizes(axes: Any) -> dict[str, Sequence[Any]]:
-    from wmmadiag.campaign.points import FIXED
-
     return {name: values for name, values in axes.items() if name not in FIXED}
 
 

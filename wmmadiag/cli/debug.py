@@ -13,6 +13,7 @@ from pathlib import Path
 
 from wmmadiag.cli.arguments import add_inputs, add_subject, of_subject
 from wmmadiag.cli.console import Console
+from wmmadiag.errors import ConfigurationError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +71,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _script(path: Path) -> Iterator[str]:
-    from wmmadiag.errors import ConfigurationError
-
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -17,6 +17,7 @@ import argparse
 from wmmadiag.cli.arguments import add_colour, natural, positive
 from wmmadiag.cli.console import Console, terminal_width
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json, write_text
+from wmmadiag.errors import ConfigurationError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.api.fragment_layouts import fragment_map
     from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.errors import ConfigurationError
     from wmmadiag.report.fragments import markdown as fragment_markdown
     from wmmadiag.report.fragments import svg as fragment_svg
     from wmmadiag.report.fragments import text as fragment_text

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.conditionals import Group, cutting, groups, resolved
-from wmmadiag.csource.lexical import Code, Macro, code_of
+from wmmadiag.csource.lexical import Code, Macro, code_of, spans
 from wmmadiag.csource.prepare import prepared
 from wmmadiag.place import Place
 
@@ -51,8 +51,6 @@ class Source:
 
     def code_text(self, start: int, end: int) -> str:
         """The text between two offsets without comments; literals stay."""
-        from wmmadiag.csource.lexical import spans
-
         part = bytearray(self.data[start:end])
         for span in spans(bytes(part)) if b"/" in part else ():
             if span.kind == "comment":

@@ -15,6 +15,7 @@ from wmmadiag.debugger.first_store import element_name, first_store
 from wmmadiag.debugger.fragment_view import FragmentView
 from wmmadiag.debugger.target import open_target
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.verdict import judge_case
@@ -22,7 +23,6 @@ from wmmadiag.subject.verdict import judge_case
 if TYPE_CHECKING:
     from wmmadiag.debugger.moment import Moment
     from wmmadiag.debugger.session import Session
-    from wmmadiag.ops.parts.rounding import Judgement
 
 _MOST_TILES = 20_000
 _TILE_PART = 2.0**-7

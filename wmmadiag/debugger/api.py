@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.api import open_card
+from wmmadiag.api.options import SubjectKeywords
+from wmmadiag.compile.options import CompilerName
 from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import open_target
+from wmmadiag.subject.card import Card
 from wmmadiag.subject.target import card_target
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from wmmadiag.api.options import SubjectKeywords
-    from wmmadiag.compile.options import CompilerName
-    from wmmadiag.subject.card import Card
 
 
 def debug(

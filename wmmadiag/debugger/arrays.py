@@ -16,7 +16,7 @@ from wmmadiag.debugger.conditions import Watchpoint
 from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.numerics.element_types import TYPES, ElementType, element_type
+from wmmadiag.numerics.element_types import TYPES, ElementType, element_type, storage_dtype
 from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.suggest import did_you_mean
@@ -133,7 +133,6 @@ class Arrays:
     def values(self, element: Element) -> NDArray[Any]:
         """The values now, in the declared shape, or that of what its indices leave; a copy."""
         part, kind = element.part, self.type_of(element.part.name, element.part.item)
-        from wmmadiag.numerics.element_types import storage_dtype
 
         rest = part.shape[len(element.index) :]
         strides = part.strides[len(element.index) :]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
+from wmmadiag.provenance.model import Stage
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.session import Session
-    from wmmadiag.provenance.model import Stage
 
 _DEEPEST = 50
 

@@ -19,6 +19,7 @@ from wmmadiag.emulator import Budget, EmulatedKernel, EmulatorOptions
 from wmmadiag.errors import BudgetError, ConfigurationError, UndecidedError, WmmadiagError
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.verdict import judge_case, wrong_masks
 
 _PATIENCE = 5.0
@@ -106,8 +107,6 @@ class Evidence:
         Raises:
             ConfigurationError: there is no such check.
         """
-        from wmmadiag.subject.suggest import did_you_mean
-
         known = all_checks()
         if name not in known:
             raise ConfigurationError(f"there is no check '{name}'", hint=did_you_mean(name, list(known)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,9 @@ from wmmadiag.emulator.kernel import REGISTER_POISON
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
+from wmmadiag.provenance import SliceStep, explain
 from wmmadiag.ptx.meaning import meaning
 from wmmadiag.subject.suggest import did_you_mean
-
-if TYPE_CHECKING:
-    from wmmadiag.provenance import SliceStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +336,6 @@ class Inspection(FragmentInspection):
         Raises:
             ConfigurationError: there is no such output or element, or nothing stored it.
         """
-        from wmmadiag.provenance import explain
-
         role, index = self.output_element(text)
         return explain(self.target.bind(), self.target.compact(), role, index)
 

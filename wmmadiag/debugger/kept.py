@@ -17,25 +17,25 @@ from wmmadiag.compile.ask.answers import TypeFacts, Unanswered
 from wmmadiag.compile.ask.asking import ask
 from wmmadiag.compile.ask.questions import Asked, TypeOf
 from wmmadiag.compile.ask.scope import scope_at
+from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.origin import remember
 from wmmadiag.compile.ptx_scan import mapped_columns
+from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.csource.nodes import LOOPS, ancestors, at, descendants
 from wmmadiag.csource.nodes import field as part_of
 from wmmadiag.csource.writes import Write, base, writes
 from wmmadiag.debugger.kept_values import copied
 from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.place import Place
 from wmmadiag.subject.compiling import SubjectCompiler
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.compile.model import Compilation
-    from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.csource.declarations import Function
     from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
     from wmmadiag.debugger.session import Session
-    from wmmadiag.place import Place
 
 HEADER = Path(__file__).with_name("keep.cuh")
 PREFIX = "wmmadiag_keep_"

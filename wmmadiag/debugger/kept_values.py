@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compile.ask.answers import TypeFacts
 from wmmadiag.compile.ask.elements import element
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.registers import decoded, raw_register
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask.answers import TypeFacts
     from wmmadiag.debugger.inspect import Inspection
 
 LANES = 32

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compile.ask.answers import TypeFacts
 from wmmadiag.compile.ask.questions import Asked
 from wmmadiag.csource.nodes import ancestors, field
 from wmmadiag.csource.writes import writes
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.definitions import Definitions
 from wmmadiag.debugger.kept_values import copied
+from wmmadiag.emulator.decoded import Value
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import meaning
@@ -30,10 +32,8 @@ from wmmadiag.ptx.meaning import meaning
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.compile.ask.answers import TypeFacts
     from wmmadiag.debugger import declared
     from wmmadiag.debugger.inspect import Inspection, RegisterView
-    from wmmadiag.emulator.decoded import Value
 
 _Part: TypeAlias = tuple[int, int]
 """Offsets between which a part of a source stands."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.compile.cache import cache_folder
 from wmmadiag.debugger.commands.command import Reply
 from wmmadiag.debugger.interpreter import Interpreter
 from wmmadiag.errors import WmmadiagError
@@ -159,8 +160,6 @@ def _toolkit(interpreter: Interpreter) -> PromptSession[str]:
 
 def history_path() -> Path | None:
     """Where typed commands are kept; None where nothing can be kept."""
-    from wmmadiag.compile.cache import cache_folder
-
     try:
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)

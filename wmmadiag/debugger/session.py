@@ -18,10 +18,10 @@ from wmmadiag.debugger.moment import Moment
 from wmmadiag.debugger.stepping import Stepping
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError, KernelFault
+from wmmadiag.provenance.model import Stage
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.dependences import DependedLine
-    from wmmadiag.provenance.model import Stage
 
 
 class Session(Stepping):

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.options import CompilerName
+from wmmadiag.compile.origin import origin_of, ptx_name
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ptx import parse
@@ -16,8 +19,6 @@ from wmmadiag.subject.check import PlainRuns, Session
 from wmmadiag.subject.compiling import SubjectCompiler
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.model import Compilation
-    from wmmadiag.compile.options import CompilerName
     from wmmadiag.debugger.kept import KeepingCompiler
 
 
@@ -129,8 +130,6 @@ def open_target(
 
 
 def _load(ptx: str, entry: str, *, arch: str) -> EmulatedKernel:
-    from wmmadiag.compile.origin import origin_of, ptx_name
-
     module = parse(ptx, name=ptx_name(ptx), entry=entry)
     kernel = lower(module, entry, arch, share_registers=False)
     return EmulatedKernel(kernel, EmulatorOptions(threads=1), origin_of(ptx))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.provenance.model import Stage
+
 if TYPE_CHECKING:
     from wmmadiag.debugger.fragment_view import FragmentView
     from wmmadiag.debugger.inspect import RegisterView, Waiting
     from wmmadiag.debugger.local_variables import Local
     from wmmadiag.debugger.moment import Moment
     from wmmadiag.debugger.session import Session
-    from wmmadiag.provenance.model import Stage
 
 _MOST = 16
 _ROWS = 8

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.gate.known_failures import Known, failures_of, relative_card
+from wmmadiag.place import Place
+from wmmadiag.results.model import CaseResult
 
 if TYPE_CHECKING:
     from wmmadiag.gate.task import TaskOutcome
-    from wmmadiag.results.model import CaseResult
 
 
 @dataclass(slots=True)
@@ -95,8 +96,6 @@ def new_entries(
 
     Old entries of cases that did not run stay.
     """
-    from wmmadiag.place import Place
-
     found: dict[tuple[str, str, str, tuple[str, ...], str, datetime.date], list[str]] = {}
     ran = set()
     for outcome in outcomes:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.gpu.driver import api, call
 
 _CPU_DEVICES = frozenset({1, 3, 11})  # kDLCPU, kDLCUDAHost, kDLROCMHost
 _CUDA_DEVICES = frozenset({2, 13})  # kDLCUDA, kDLCUDAManaged
@@ -83,7 +84,6 @@ def _device_of(value: Any, address: int) -> int:
     device = getattr(getattr(value, "device", None), "id", None)
     if device is not None:
         return int(device)
-    from wmmadiag.gpu.driver import api, call
 
     driver = api()
     ordinal = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

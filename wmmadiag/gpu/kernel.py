@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from wmmadiag.compile.ptx_scan import first_places
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.arrays import DeviceArray
-from wmmadiag.gpu.assemble import OPTIMISED, Assembly
+from wmmadiag.gpu.assemble import OPTIMISED, Assembly, check_target
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.devices import device as find_device
 from wmmadiag.gpu.faults import failure, stray_writes
-from wmmadiag.gpu.parameters import entry_parameters, is_cooperative
+from wmmadiag.gpu.parameters import entries, entry_parameters, is_cooperative
 from wmmadiag.gpu.session import GpuSession
 from wmmadiag.gpu.wire import (
     DeviceAddress,
@@ -175,9 +175,6 @@ def load(ptx: str, entry: str = "", *, arch: str = "", options: GpuOptions | Non
         ConfigurationError: no GPU, no such kernel, or compiled for another architecture.
         CompileError: the assembler refuses the PTX.
     """
-    from wmmadiag.gpu.assemble import check_target
-    from wmmadiag.gpu.parameters import entries
-
     options = options or GpuOptions()
     device = find_device(options.device)
     check_target(f".target {arch}" if arch else ptx, device.arch)

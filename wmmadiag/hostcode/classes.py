@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.variables import Variable
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.machine import Machine
-from wmmadiag.hostcode.names import parsed_expression, template_values, type_text
+from wmmadiag.hostcode.names import parsed_expression, template_text, template_values, type_text
 from wmmadiag.hostcode.places import assigned, converted
 from wmmadiag.hostcode.program import Class, plain_name
 from wmmadiag.hostcode.scopes import Scope
@@ -18,6 +19,7 @@ from wmmadiag.hostcode.terms import Term, number
 from wmmadiag.hostcode.types import bytes_of, is_integer, is_real, plain, split_template
 from wmmadiag.hostcode.values import (
     Cell,
+    FunctionName,
     Items,
     Pointer,
     Struct,
@@ -31,7 +33,6 @@ from wmmadiag.hostcode.values import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.csource.variables import Variable
 
 _VECTORS = ("std::vector", "vector", "thrust::device_vector", "thrust::host_vector", "device_vector", "host_vector",
             "std::array", "array", "thrust::universal_vector")  # fmt: skip
@@ -165,8 +166,6 @@ def bind_parameters(
     machine: Machine, parameters: Sequence[TemplateParameter], values: Sequence[Value], scope: Scope
 ) -> None:
     """Give template parameters their arguments in a scope, or their defaults."""
-    from wmmadiag.hostcode.names import template_text
-
     given = list(values)
     for one in parameters:
         if one.pack:
@@ -319,8 +318,6 @@ def static_member(machine: Machine, kind: str, name: str, node: Node, scope: Sco
             each for each in machine.found(name) if each.function.scope.rpartition("::")[2].partition("<")[0] == head
         )
         if methods:
-            from wmmadiag.hostcode.values import FunctionName
-
             held = Struct(own, {}) if scope.this is None else scope.this
             arguments: tuple[Value, ...] = ()
             if node.type in ("template_function", "template_method"):

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import wmmadiag.hostcode.loops  # noqa: F401 - what runs them is registered
 from wmmadiag.csource.nodes import descendants, field
-from wmmadiag.csource.variables import declared
+from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.calls import run_closure, run_function
+from wmmadiag.hostcode.classes import constructed, resolved_type
 from wmmadiag.hostcode.events import Event, Launch
 from wmmadiag.hostcode.machine import Answer, Machine, PathEnd
 from wmmadiag.hostcode.names import template_values
 from wmmadiag.hostcode.program import Found, Program, Site
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import is_integer, is_real, plain, split_template
-from wmmadiag.hostcode.values import Cell, Items, Pointer, Struct, TypeName, Unknown, Value
-
-if TYPE_CHECKING:
-    from wmmadiag.csource.variables import Variable
+from wmmadiag.hostcode.values import Cell, HostAddress, Items, Pointer, Struct, TypeName, Unknown, Value
 
 _MOST_RUNS = 48
 
@@ -202,8 +199,6 @@ def parameter_value(machine: Machine, parameter: Variable, scope: Scope, program
 def _memory(machine: Machine, parameter: Variable) -> Value:
     kind = plain(parameter.type)
     if parameter.pointers == 1 and kind in machine.program.classes:
-        from wmmadiag.hostcode.values import HostAddress
-
         return HostAddress(
             Cell(_symbolic(machine, parameter.name, kind, Scope(machine.program.classes[kind][0].source)))
         )
@@ -212,7 +207,6 @@ def _memory(machine: Machine, parameter: Variable) -> Value:
 
 
 def _symbolic(machine: Machine, name: str, kind: str, scope: Scope) -> Value:
-    from wmmadiag.hostcode.classes import constructed, resolved_type
     from wmmadiag.hostcode.library.torch import tensor
 
     own = resolved_type(machine, kind, scope)

@@ -15,7 +15,7 @@ from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.events import Launch
 from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.machine import Machine
-from wmmadiag.hostcode.places import converted
+from wmmadiag.hostcode.places import converted, recast
 from wmmadiag.hostcode.program import Found, plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term
@@ -160,8 +160,6 @@ def _passed(machine: Machine, kernel: KernelName, index: int, value: Value) -> V
     if isinstance(value, Term):
         return converted(value, parameter.type)
     if isinstance(value, Pointer) and parameter.pointers == 1 and bytes_of(plain(parameter.type)):
-        from wmmadiag.hostcode.places import recast
-
         return recast(value, plain(parameter.type))
     return value
 

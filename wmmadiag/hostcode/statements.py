@@ -14,11 +14,11 @@ from wmmadiag.hostcode.classes import constructed, default_value
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.machine import Machine, PathEnd
 from wmmadiag.hostcode.names import parsed_expression, type_text
-from wmmadiag.hostcode.places import assigned, converted, operation
+from wmmadiag.hostcode.places import assigned, converted, operation, place_of
 from wmmadiag.hostcode.program import Alias
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, number
-from wmmadiag.hostcode.types import plain, split_list
+from wmmadiag.hostcode.types import bytes_of, plain, split_list
 from wmmadiag.hostcode.values import Cell, Items, Pointer, Unknown, Value, copied
 
 if TYPE_CHECKING:
@@ -122,8 +122,6 @@ def declare(machine: Machine, variable: Variable, scope: Scope) -> None:
     kind = type_text(machine, variable.node.child_by_field_name("type") or variable.node, scope)
     kind = ("const " if "const" in variable.type.split() else "") + kind + "*" * variable.pointers
     if variable.reference and variable.value is not None and not variable.dimensions:
-        from wmmadiag.hostcode.places import place_of
-
         cell = place_of(machine, variable.value, scope)
         if cell is not None:
             scope.variables[variable.name] = cell
@@ -176,7 +174,6 @@ def _array(machine: Machine, variable: Variable, scope: Scope, kind: str) -> Val
     known = machine.known(count)
     if isinstance(known, int) and 0 < known <= 16 and len(extents) == len(variable.dimensions) == 1:
         return Items([Cell(default_value(machine, kind, variable.name, scope), kind) for _ in range(known)])
-    from wmmadiag.hostcode.types import bytes_of
 
     each = bytes_of(kind)
     size = terms.combined("*", count, number(each)) if count is not None and each else None

@@ -16,6 +16,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from wmmadiag.compile.names import demangle
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.emulator import Budget, EmulatorOptions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.processes.life import bind_to_parent
 from wmmadiag.programs.build import BuiltProgram, Symbol, read_program
@@ -170,8 +173,6 @@ class Served:
         if self.device is not None:
             return
         from wmmadiag.checks.registry import native_names, select
-        from wmmadiag.compile.options import CompileOptions
-        from wmmadiag.emulator import Budget, EmulatorOptions
         from wmmadiag.programs.device import DeviceHalf
         from wmmadiag.programs.launches import Launcher
         from wmmadiag.programs.progress import Progress
@@ -328,8 +329,6 @@ class Served:
 
 def _own_name(symbol: str) -> str:
     """The name of a variable without its scope."""
-    from wmmadiag.compile.names import demangle
-
     return demangle(symbol).rpartition("::")[2]
 
 

@@ -14,6 +14,7 @@ from wmmadiag.compile.driver import compile_source, compile_text
 from wmmadiag.compile.model import Compilation, Entry, Resources
 from wmmadiag.compile.names import base_name, demangle, parameter_types, qualified_name
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.origin import origin_of, ptx_name
 from wmmadiag.csource.lambdas import NAME as LAMBDA_CLASS
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
@@ -319,8 +320,6 @@ class DeviceHalf:
         Args:
             unit: number of the source; None: PTX that the program brought, with the `addresses` of its variables.
         """
-        from wmmadiag.compile.origin import origin_of, ptx_name
-
         module = parse(compilation.ptx, name=ptx_name(compilation.ptx), entry=entry.name)
         named: Mapping[str, tuple[str, ...]] = {}
         if unit is not None:

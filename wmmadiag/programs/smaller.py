@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.csource.nodes import arguments, called, descendants, field
-from wmmadiag.csource.tree import parse
-from wmmadiag.csource.variables import declared
+from wmmadiag.csource.tree import Source, parse
+from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.types import is_integer, plain
 from wmmadiag.programs.kernel_names import base_name
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.csource.tree import Source
-    from wmmadiag.csource.variables import Variable
     from wmmadiag.subject.drafts.kernel import HostRead
 
 _ALLOCATES = re.compile(r"\b\w*(?:[aA]lloc|vector|make_)\w*\s*(?:<[^;()]*>\s*)?\w*\s*\(([^;]*)|\bnew\s+[^;]*")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from wmmadiag.compile.options import CompilerName
 from wmmadiag.errors import BudgetError, UnsupportedError
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.explain import element_address, explain
@@ -18,9 +18,6 @@ from wmmadiag.subject.verdict import judge_case, wrong_masks
 
 SECONDS = 30.0
 """What one run may take where nobody says: a case that can be followed element by element ends long before."""
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.options import CompilerName
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.place import Place
 from wmmadiag.ptx.demangle import demangle, short_name
 from wmmadiag.ptx.indirect import INDIRECT
@@ -28,6 +29,7 @@ from wmmadiag.ptx.ir import (
     SymbolAddress,
     Vector,
 )
+from wmmadiag.ptx.parser import parse
 
 if TYPE_CHECKING:
     from wmmadiag.compile.model import Compilation
@@ -190,9 +192,6 @@ def listing(compilation: Compilation, entry: str | None = None) -> str:
         ConfigurationError: there is no such kernel, or none at all.
         PtxSyntaxError: the PTX is malformed.
     """
-    from wmmadiag.compile.languages import is_ptx
-    from wmmadiag.ptx.parser import parse
-
     source = compilation.source
     wanted = None
     if entry is not None or not compilation.entries:

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.results.diagnosis import Diagnosis
 from wmmadiag.results.maps import ErrorMap, HeldFragment, OwnedPlane
 from wmmadiag.results.model import KernelReport
 from wmmadiag.results.run import KernelRun, Rule, Run, SourceText, Unchecked
@@ -16,7 +17,6 @@ from wmmadiag.results.run import KernelRun, Rule, Run, SourceText, Unchecked
 if TYPE_CHECKING:
     from wmmadiag.launch import LoadedKernel
     from wmmadiag.recording.error_maps import Room
-    from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.subject.binding import BoundCase
     from wmmadiag.subject.card import Card
     from wmmadiag.subject.verdict import Verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from wmmadiag.report.terminal import case_text
+from wmmadiag.report.terminal_diagnosis import render as render_diagnosis
 from wmmadiag.results.brief import brief
 from wmmadiag.results.model import CaseResult, KernelReport
 from wmmadiag.results.run import KernelRun, Run, Unchecked
@@ -81,7 +82,6 @@ def _text(kernel: KernelRun, report: KernelReport, case: CaseResult) -> str:
     text = case_text(report, case)
     if diagnosis is None:
         return text
-    from wmmadiag.report.terminal_diagnosis import render as render_diagnosis
 
     return f"{render_diagnosis(diagnosis)}\n{text}"
 

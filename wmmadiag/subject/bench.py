@@ -9,29 +9,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.registry import Context
+from wmmadiag.checks.registry import Check, Context
 from wmmadiag.checks.run import CheckedRuns, emulator_of
+from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel
 from wmmadiag.results.model import CaseResult
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
-from wmmadiag.subject.check import Session, run_case
+from wmmadiag.subject.check import Backend, Session, run_case
 from wmmadiag.subject.compiling import SubjectCompiler, Texts
 from wmmadiag.subject.verdict import Verdict, wrong_masks
-
-if TYPE_CHECKING:
-    from wmmadiag.checks.registry import Check
-    from wmmadiag.compile.model import Compilation
-    from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.subject.check import Backend
 
 _USUAL = Budget(300_000_000, seconds=0)
 """Of one launch on the emulator: a case that is looked at closely ends long before (the largest of the repository's own

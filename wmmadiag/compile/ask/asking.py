@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from wmmadiag.compile import cache
 from wmmadiag.compile.ask.answers import (
@@ -43,12 +43,10 @@ from wmmadiag.compile.ask.questions import (
 )
 from wmmadiag.compile.build import ASK, Built, build
 from wmmadiag.compile.diagnostics import Diagnostic
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.sources import SourceTree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
 from wmmadiag.errors import CompileError
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.compile.sources import SourceTree
 
 Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | MemberFacts | AddressFacts | Unanswered"
 

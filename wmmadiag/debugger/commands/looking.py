@@ -26,6 +26,7 @@ from wmmadiag.debugger.text import (
     register_text,
 )
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.numerics.element_types import storage_dtype
 from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -118,7 +119,6 @@ def _examine(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     size = min(count * item, end - element.start) // item * item
     raw = session.arrays.read(element.space, element.start, size)
     kind = session.arrays.type_of(element.part.name, item)
-    from wmmadiag.numerics.element_types import storage_dtype
 
     values = raw.view(storage_dtype(kind)) if kind.bytes == item else raw
     rows = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wmmadiag.checks.registry import all_checks
 from wmmadiag.debugger.commands.breaking import stop_conditions
 from wmmadiag.debugger.commands.command import Command, Reply, Run, count_of, whole
 from wmmadiag.debugger.moment import Moment
@@ -179,7 +180,6 @@ def _chooser(which: str) -> Run:
 
 def _checks(interpreter: Interpreter) -> Sequence[str]:
     del interpreter
-    from wmmadiag.checks.registry import all_checks
 
     return tuple(all_checks())
 

@@ -29,6 +29,7 @@ from wmmadiag.hostcode.values import (
     TypeName,
     Unknown,
     Value,
+    dim3,
 )
 
 if TYPE_CHECKING:
@@ -276,8 +277,6 @@ def _unique(machine: Machine, node: Node, scope: Scope) -> Value:
 
 @function("make_uint3", "make_int3", "make_dim3")
 def _triple(machine: Machine, node: Node, scope: Scope) -> Value:
-    from wmmadiag.hostcode.values import dim3
-
     return dim3(argument_values(machine, node, scope))
 
 

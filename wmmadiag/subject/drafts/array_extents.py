@@ -14,6 +14,8 @@ import numpy as np
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Term
+from wmmadiag.hostcode.types import bytes_of
+from wmmadiag.hostcode.values import Pointer
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.guess import roles_for, symbol_for
 from wmmadiag.subject.drafts.kernel import Kernel
@@ -115,9 +117,6 @@ def _product(names: list[str]) -> Term:
 
 def sized_by(kernel: Kernel) -> Mapping[str, Term]:
     """Elements of each array, by the kernel's name for it, as far as host code says."""
-    from wmmadiag.hostcode.types import bytes_of
-    from wmmadiag.hostcode.values import Pointer
-
     found = {}
     for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
         if isinstance(value, Pointer) and value.buffer.size is not None:

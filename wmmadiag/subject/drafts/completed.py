@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
@@ -17,7 +18,6 @@ from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, Wishes
 
 if TYPE_CHECKING:
-    from wmmadiag.hostcode.machine import Machine
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2

@@ -12,10 +12,12 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.check import Session, session_for
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
 from wmmadiag.subject.drafts.assignments import (
@@ -48,7 +50,6 @@ from wmmadiag.subject.drafts.which_kernel import several_instantiations, several
 
 if TYPE_CHECKING:
     from wmmadiag.subject.alternatives import Nearest
-    from wmmadiag.subject.check import Session
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
@@ -325,7 +326,6 @@ def _launched(
 ) -> Iterator[tuple[Draft, int]]:
     """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
     from wmmadiag.subject.alternatives import replace_card
-    from wmmadiag.subject.check import session_for
     from wmmadiag.subject.target import card_target
 
     wishes = wishes_of(options)
@@ -429,8 +429,6 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
 
     Raises: as `derived_card`.
     """
-    from wmmadiag.compile.languages import is_ptx
-
     if is_ptx(path):
         from wmmadiag.subject.drafts.from_ptx import ptx_draft
 

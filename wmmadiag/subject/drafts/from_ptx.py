@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.ptx_scan import bodies, emulated_target
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ptx import demangle, parse
@@ -124,7 +125,6 @@ def ptx_facts(path: Path, options: SubjectOptions) -> PtxFacts:
     Raises: as `ptx_card`, what is open apart.
     """
     from wmmadiag.compile.driver import compile_text
-    from wmmadiag.compile.ptx_scan import emulated_target
     from wmmadiag.compile.sources import read_text
 
     text = read_text(path)
@@ -162,8 +162,6 @@ def ptx_facts(path: Path, options: SubjectOptions) -> PtxFacts:
 
 def _chosen(path: Path, compiled: Compilation, text: str, wanted: str) -> tuple[Entry, tuple[str, ...]]:
     """The kernel that is meant, and why if there are several."""
-    from wmmadiag.compile.ptx_scan import bodies
-
     if wanted or len(compiled.entries) == 1:
         return compiled.entry(wanted or None), ()
     shown = {one.name: one.demangled for one in compiled.entries}

@@ -14,6 +14,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.csource.nodes import bare, descendants
 from wmmadiag.csource.variables import declared
 from wmmadiag.errors import WmmadiagError
@@ -26,7 +27,6 @@ from wmmadiag.subject.drafts.kernel_types import compile_options
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.csource.declarations import TemplateParameter
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _TILES, _COUNTS = ("64", "32", "128", "16", "8"), ("4", "2", "3", "8", "1")

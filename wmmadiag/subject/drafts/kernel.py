@@ -9,15 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.hostcode.classes import bind_parameters
 from wmmadiag.hostcode.events import Launch, Product
 from wmmadiag.hostcode.host import Run, runs
 from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.names import parsed_expression
 from wmmadiag.hostcode.program import Found, Program, plain_name, read_program
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, Term, Values, symbols, value
-from wmmadiag.hostcode.types import plain
+from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.guards import guarded, stepped
@@ -38,7 +40,6 @@ from wmmadiag.subject.together import Stages
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.scope import AskScope
-    from wmmadiag.csource.declarations import TemplateParameter
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _PLAIN_SIZES = (1024, 256, 64, 96)
@@ -267,8 +268,6 @@ def _qualified(entry: str, found: Found) -> bool:
 
 
 def _given_arguments(entry: str) -> tuple[str, ...]:
-    from wmmadiag.hostcode.types import split_template
-
     return split_template(entry)[1]
 
 
@@ -359,9 +358,6 @@ def _asking(
 
 def _bound(machine: Machine, function: Found, arguments: Sequence[str]) -> Scope:
     """The scope of a kernel's body: its template parameters with their arguments."""
-    from wmmadiag.hostcode.names import parsed_expression
-    from wmmadiag.hostcode.types import bytes_of
-
     scope = Scope(function.source)
     values: list[Value] = []
     for text in arguments:
@@ -393,8 +389,6 @@ def _name_expression(entry: str, function: Found, arguments: Sequence[str], give
 
 
 def _launch_bounds(function: Found) -> tuple[str, ...]:
-    from wmmadiag.hostcode.types import split_list
-
     head = function.source.data[function.function.outer.start_byte : function.function.node.end_byte]
     match = re.search(rb"__launch_bounds__\s*\(((?:[^()]|\([^()]*\))*)\)", head)
     return split_list(match[1].decode("utf-8", "replace")) if match is not None else ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
-from wmmadiag.hostcode.values import Struct, Unknown, Value
+from wmmadiag.hostcode.values import Pointer, Struct, Unknown, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.array_extents import allocated, products_of_sizes
@@ -238,8 +238,6 @@ def _symbols(kernel: Kernel) -> list[str]:
 
 
 def _terms_in(value: Value) -> Iterable[Term]:
-    from wmmadiag.hostcode.values import Pointer
-
     if isinstance(value, Term):
         yield value
     elif isinstance(value, Pointer):
@@ -253,8 +251,6 @@ def _terms_in(value: Value) -> Iterable[Term]:
 
 def _measures(kernel: Kernel, name: str) -> bool:
     """Whether a symbol is the extent of an array, or a number that the kernel gets."""
-    from wmmadiag.hostcode.values import Pointer
-
     for value in kernel.passed:
         if isinstance(value, Pointer) and value.buffer.size is not None and name in terms.symbols(value.buffer.size):
             return True

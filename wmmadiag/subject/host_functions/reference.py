@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compile.read import read_text
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.hostcode.program import Program, read_program
 from wmmadiag.numerics.element_types import TYPES, ElementType
@@ -44,8 +45,6 @@ class Call:
 
 def program_of(path: Path, include_paths: Sequence[Path], macros: Sequence[tuple[str, str]]) -> Program:
     """A source as read, once for each of its versions."""
-    from wmmadiag.compile.read import read_text
-
     text = read_text(path)
     key = (path.as_posix(), text, tuple(include_paths), tuple(macros))
     if key not in _READ:

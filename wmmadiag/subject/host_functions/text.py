@@ -6,14 +6,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.nodes import walk
+from wmmadiag.csource.tree import Source
 from wmmadiag.hostcode.program import Found, Program
 from wmmadiag.hostcode.types import plain, scalar, split_list
-
-if TYPE_CHECKING:
-    from wmmadiag.csource.tree import Source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RESULT = re.compile(r"(\w+)\s*\[\s*0\s*\]\s*=\s*(?!=)")
