@@ -69,6 +69,11 @@ class Check:
     # findings from the program and the launch, after the run
     inspect: Callable[[Context], Sequence[Finding]] = _nothing
 
+    @property
+    def raw(self) -> bool:
+        """Whether all that it says is of what the engine found: nothing of the program or the launch."""
+        return self.describe is not None and self.inspect is _nothing
+
 
 @cache
 def all_checks() -> Mapping[str, Check]:

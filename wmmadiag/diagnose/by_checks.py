@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from wmmadiag.checks.finding import Level
+from wmmadiag.checks.registry import native_names
 from wmmadiag.csource.dependences import Line
 from wmmadiag.diagnose.bases import Base, Progress, confirmed_from, keeping
 from wmmadiag.diagnose.evidence import clean, ranked_changes
@@ -27,10 +28,10 @@ from wmmadiag.subject.card import Case
 
 Look: TypeAlias = Callable[[Examined, Base, Sequence[Case], Progress], bool]
 """Searches from a base; whether what is left there is mended."""
-_CHECKED = 128
-"""Changes that are tried before those that do no harm are run with all checks."""
-_PAIRED, _OF = 512, 1024
-"""Pairs of changes that are tried, and of how many changes."""
+_CHECKED, _OF = 128, 1024
+"""Changes that are tried before those that do no harm are run with checks, and how many there may be."""
+_PAIRED = 512
+"""Pairs of changes that are tried."""
 _FEWER = 2
 """Changes that take findings away, from which the search goes on."""
 _LINE = re.compile(r"\bline \d+")
@@ -48,19 +49,21 @@ def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress
     sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
     if not base.kept:
         found.sources, found.suspects = sources, _said(base.run)
-    waiting, checks = at_findings(order, base.run, sources), ledger.effort.checked
-    near, refused = waiting[:_OF], set[Ranked]()
+    every, checks = at_findings(order, base.run, sources), ledger.effort.checked
+    near, refused = every[:_OF], set[Ranked]()
     fewer: list[Tried] = []
+    waiting = near
     while waiting and checks > 0 and not ledger.spent:
         part, waiting = waiting[:_CHECKED], waiting[_CHECKED:]
-        ledger.complete = not waiting
+        ledger.complete = not waiting and len(near) == len(every)
         bare = trials.try_batch([one.change for one in part])
         ledger.note(bare)
         tried = [Tried(one, outcome) for one, outcome in zip(part, bare, strict=True)]
         harmless = [one for one in tried if _harmless(one.outcome.verdict)]
-        if _checked(found, base, harmless[:checks], cases, tell, fewer):
+        wanted = _promising(found, base, harmless)[:checks]
+        if _checked(found, base, wanted, cases, tell, fewer):
             return True
-        checks -= len(harmless)
+        checks -= len(wanted)
         refused |= {one.ranked for one in tried if one.outcome.verdict == "refused"}
     if len(base.kept) + 1 < ledger.effort.bugs:
         for one in fewer[:_FEWER]:
@@ -78,9 +81,26 @@ def _pairs(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[
     outcomes = trials.try_pairs([(one.first.change, one.second.change) for one in pairs])
     ledger.note(outcomes)
     known = {one.change: one for one in outcomes}
-    harmless = [one for one in pairs if _harmless(known[one.both].verdict)][: ledger.effort.checked]
-    found.pairs |= {one.both: one for one in harmless}
-    return _checked(found, base, [Tried(as_one(one), known[one.both]) for one in harmless], cases, tell, [])
+    harmless = [one for one in pairs if _harmless(known[one.both].verdict)]
+    less = trials.complained_less(
+        (), [(one.first.change, one.second.change) for one in harmless], _native(found, base.run)
+    )
+    wanted = [one for one in harmless if less.get(one.both, True)][: ledger.effort.checked]
+    found.pairs |= {one.both: one for one in wanted}
+    return _checked(found, base, [Tried(as_one(one), known[one.both]) for one in wanted], cases, tell, [])
+
+
+def _promising(found: Examined, base: Base, harmless: Sequence[Tried]) -> list[Tried]:
+    """Of changes that leave all numbers right, those of which the engine's checks may complain less."""
+    less = base.trials.complained_less([one.ranked.change for one in harmless], (), _native(found, base.run))
+    return [one for one in harmless if less.get(one.ranked.change, True)]
+
+
+def _native(found: Examined, run: CaseRun) -> tuple[str, ...]:
+    """The engine's checks whose complaints are all that checks say; none where errors are about something else."""
+    raw = {one.name: one for one in found.bench.checks if one.raw and Level.ERROR in one.levels}
+    errors = {one.check for one in run.findings if one.level is Level.ERROR}
+    return native_names(raw.values()) if errors <= raw.keys() else ()
 
 
 def _checked(

@@ -1,0 +1,67 @@
+"""What the engine's checks complain of with each change of a program with alternatives: how often, and of which kind.
+
+Only that, not where or why: it tells the changes that may take a complaint away from the many that do not, for one
+compilation, where each of them would need one of its own to be checked in full.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.schemata import SELECTOR
+from wmmadiag.emulator import Budget, EmulatedKernel
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.launch import DeviceMemory, Launch
+
+Complaints: TypeAlias = Counter[tuple[str, str]]
+"""How often what an engine's check found is of a kind: (check, kind) → findings."""
+
+
+class Watched:
+    """A program with alternatives, run with the engine's checks.
+
+    Args:
+        checks: the engine's names of them.
+        budget: warp instructions of a launch.
+    """
+
+    def __init__(self, kernel: EmulatedKernel, launch: Launch, checks: Sequence[str], budget: int) -> None:
+        options = replace(kernel.options, checks=tuple(checks), budget=Budget(budget, seconds=0))
+        self._kernel, self._launch = EmulatedKernel(kernel.kernel, options), launch
+        self._selector = kernel.kernel.layout.static.get(SELECTOR)
+
+    def complaints(self, selected: int) -> Complaints | None:
+        """Of the change that a number selects, 0 of the kernel as it is; None where it does not end."""
+        launch = self._launch.copied()
+        if self._selector is not None:
+            number = np.array([selected], np.uint32).view(np.uint8)
+            held = DeviceMemory(self._selector.address, number, SELECTOR)
+            launch = replace(launch, memory=(*launch.memory, held))
+        try:
+            self._kernel.launch(launch)
+        except WmmadiagError:
+            return None
+        return Counter((str(raw["check"]), str(raw["kind"])) for raw in self._kernel.raw_findings)
+
+
+def promising(watched: Watched, changes: Mapping[int, Change], own: Complaints) -> dict[Change, bool]:
+    """Whether the checks complain less of each change, and of nothing more, than of the kernel as it is.
+
+    Args:
+        changes: of the program, by the number that selects them.
+        own: what they complain of in the kernel as it is, in a program of its own.
+
+    Returns:
+        By the change; none where the program, without a change, is complained of for something else than the kernel.
+    """
+    before = watched.complaints(0)
+    if before is None or before.keys() != own.keys():
+        return {}
+    found = {change: watched.complaints(number) for number, change in changes.items()}
+    return {change: some is not None and some < before for change, some in found.items()}
