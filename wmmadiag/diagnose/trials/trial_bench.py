@@ -294,7 +294,9 @@ class TrialBench:
         launch, budget = self._bound.launch, self._base_budget
         own = Watched(self._plain.kernel, launch, checks, budget).complaints(0)
         found: dict[Change, bool] = {}
-        for part in (*parts(changes, 1), *packed(pairs)) if own else ():
+        if not own:
+            return found
+        for part in (*parts(changes, 1), *packed(pairs)):
             if not part.apart:
                 for program in self._programs.batch(part.changes, two=bool(part.pairs)).programs:
                     found |= promising(Watched(program.kernel, launch, checks, budget), _inside(program, part), own)
