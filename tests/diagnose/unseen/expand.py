@@ -5,7 +5,7 @@ code; `python expand.py DIR SET --pairs` kernels with two of these bugs at once.
 
 NAME.cu is right, NAME.toml its card; NAME.bugs.toml holds bugs: what to replace, and which cause is the truth;
 "at": pieces of other lines where the same mistake may be named; "edits": replacements at several places, of which
-"lines" are then the truth's; "kind" (edit, two edits, statement) tells readers how far apart right and wrong are.
+"lines" are then the truth's; "kind" (edit, two edits, statement, two bugs) tells readers how far apart they are.
 `python benchmarks/diagnosis.py --kernels DIR` then scores them. Nothing may be tuned on one of these: what fails here
 is mended in general, or stays.
 """
