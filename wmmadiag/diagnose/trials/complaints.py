@@ -7,14 +7,17 @@ compilation, where each of them would need one of its own to be checked in full.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.parts import selected
+from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
+from wmmadiag.diagnose.trials.team import Part
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import DeviceMemory, Launch
@@ -50,18 +53,28 @@ class Watched:
         return Counter((str(raw["check"]), str(raw["kind"])) for raw in self._kernel.raw_findings)
 
 
-def promising(watched: Watched, changes: Mapping[int, Change], own: Complaints) -> dict[Change, bool]:
-    """Whether the checks complain less of each change, and of nothing more, than of the kernel as it is.
+def complained_less(
+    programs: Programs, own: EmulatedKernel, launch: Launch, some: Sequence[Part], checks: Sequence[str], budget: int
+) -> dict[Change, bool]:
+    """Whether the checks complain less of changes, or of two at once, and of nothing more, than of the kernel as it is.
 
     Args:
-        changes: of the program, by the number that selects them.
-        own: what they complain of in the kernel as it is, in a program of its own.
+        own: the kernel as it is, in a program of its own.
+        some: the changes; those that are compiled apart are left out.
+        checks, budget: see `Watched`.
 
     Returns:
-        By the change; none where the program, without a change, is complained of for something else than the kernel.
+        By the change; none of a program that is complained of, without a change, for something else than the kernel.
     """
-    before = watched.complaints(0)
-    if before is None or before.keys() != own.keys():
-        return {}
-    found = {change: watched.complaints(number) for number, change in changes.items()}
-    return {change: some is not None and some < before for change, some in found.items()}
+    before = Watched(own, launch, checks, budget).complaints(0)
+    found: dict[Change, bool] = {}
+    for part in some if before else ():
+        for program in () if part.apart else programs.batch(part.changes, two=bool(part.pairs)).programs:
+            watched = Watched(program.kernel, launch, checks, budget)
+            without = watched.complaints(0)
+            if before is None or without is None or without.keys() != before.keys():
+                continue
+            for number, change in selected(program.changes, part).items():
+                now = watched.complaints(number)
+                found[change] = now is not None and now < without
+    return found

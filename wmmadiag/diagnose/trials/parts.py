@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from wmmadiag.diagnose.changes import Change, together
+from wmmadiag.diagnose.trials.schemata import selector_of
 from wmmadiag.diagnose.trials.team import Part
 
 BATCH = 128
@@ -37,3 +38,19 @@ def packed(pairs: Sequence[tuple[Change, Change]]) -> Iterator[Part]:
     if some:
         yield Part(tuple(numbers), False, 1, tuple(some))
     yield from parts([together(*pair) for pair in pairs if "static" in (pair[0].kind, pair[1].kind)], 1)
+
+
+def selected(changes: Mapping[int, Change], part: Part) -> Mapping[int, Change]:
+    """What of a part a program holds, by what selects it: its changes, or two of them at once.
+
+    Args:
+        changes: of the program, by their numbers.
+    """
+    if not part.pairs:
+        return changes
+    number = {change: key for key, change in changes.items()}
+    pairs = [(part.changes[one], part.changes[other]) for one, other in part.pairs]
+    return {
+        selector_of(number[one], number[other]): together(one, other)
+        for one, other in pairs if one in number and other in number
+    }  # fmt: skip

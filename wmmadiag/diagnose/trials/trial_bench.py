@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.changes import Change, Texts, applied, together
-from wmmadiag.diagnose.trials.complaints import Watched, promising
+from wmmadiag.diagnose.trials.complaints import complained_less
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.holes import TIMES, UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.parted import Ran, parted
-from wmmadiag.diagnose.trials.parts import packed, parts
+from wmmadiag.diagnose.trials.parts import packed, parts, selected
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Program, Programs
-from wmmadiag.diagnose.trials.schemata import SELECTOR, selector_of
+from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
 from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator import EmulatedKernel
@@ -273,7 +273,7 @@ class TrialBench:
         refused = dict(batch.refused)
         found: dict[Change, Outcome] = {}
         for program in batch.programs:
-            if inside := _inside(program, part):
+            if inside := selected(program.changes, part):
                 found |= self._results(program.kernel, inside, limits)
         for one, other in pairs:
             message = refused.get(one) or refused.get(other)
@@ -285,22 +285,14 @@ class TrialBench:
     def complained_less(
         self, changes: Sequence[Change], pairs: Sequence[tuple[Change, Change]], checks: Sequence[str]
     ) -> dict[Change, bool]:
-        """Whether checks may complain less of changes, and of two at once, see `complaints.promising`; those of which
-        that is not known are left out.
+        """Whether checks may complain less of changes, and of two at once; see `complaints.complained_less`.
 
         Args:
             checks: the engine's names of them.
         """
-        launch, budget = self._bound.launch, self._base_budget
-        own = Watched(self._plain.kernel, launch, checks, budget).complaints(0)
-        found: dict[Change, bool] = {}
-        if not own:
-            return found
-        for part in (*parts(changes, 1), *packed(pairs)):
-            if not part.apart:
-                for program in self._programs.batch(part.changes, two=bool(part.pairs)).programs:
-                    found |= promising(Watched(program.kernel, launch, checks, budget), _inside(program, part), own)
-        return found
+        some = [*parts(changes, 1), *packed(pairs)]
+        own, launch, budget = self._plain.kernel, self._bound.launch, self._base_budget
+        return complained_less(self._programs, own, launch, some, checks, budget)
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
         """Try other launches of the same source; everything is counted. One that does not end either costs little."""
@@ -418,18 +410,6 @@ class TrialBench:
         return TrialLaunch(
             kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules, strays_pass=self._passing
         )
-
-
-def _inside(program: Program, part: Part) -> Mapping[int, Change]:
-    """The changes of a part that are in a program, or two of them at once, by the number that selects them."""
-    if not part.pairs:
-        return program.changes
-    number = {change: key for key, change in program.changes.items()}
-    pairs = [(part.changes[one], part.changes[other]) for one, other in part.pairs]
-    return {
-        selector_of(number[one], number[other]): together(one, other)
-        for one, other in pairs if one in number and other in number
-    }  # fmt: skip
 
 
 def _each(base: TrialBase) -> int:
