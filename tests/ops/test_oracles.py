@@ -13,6 +13,7 @@ from wmmadiag.ops.catalogue.gemm import gemm
 from wmmadiag.ops.catalogue.pv import pv
 from wmmadiag.ops.catalogue.qkt import qkt
 from wmmadiag.ops.catalogue.softmax import softmax
+from wmmadiag.ops.parts.score_terms import ScoreTerms
 
 RNG = np.random.default_rng(0)
 
@@ -42,23 +43,24 @@ def test_attention(heads_kv, rows, keys, causal, alignment):
     v = RNG.normal(size=(2, heads_kv, keys, 3))
     shift = keys - rows if alignment == "bottom-right" else 0
     want, want_lse = naive_attention(q, k, v, 0.4, lambda i, j: not causal or j <= i + shift)
-    out, lse = attention(q, k, v, scale=0.4, causal=causal, alignment=alignment)
+    out, lse = attention(q, k, v, scale=0.4, terms=ScoreTerms(rows, keys, causal, shift))
     np.testing.assert_allclose(out, want, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(lse, want_lse, rtol=1e-12, atol=1e-14)
 
 
 def test_shapes_without_batch_or_heads():
     q = RNG.normal(size=(5, 4)).astype(np.float16)
-    out, lse = attention(q, q, q, scale=1.0)
+    plain = ScoreTerms(5, 5)
+    out, lse = attention(q, q, q, scale=1.0, terms=plain)
     assert (out.shape, lse.shape) == ((5, 4), (5,))
-    full, _ = attention(q[None, None], q[None, None], q[None, None], scale=1.0)
+    full, _ = attention(q[None, None], q[None, None], q[None, None], scale=1.0, terms=plain)
     np.testing.assert_array_equal(full[0, 0], out)
 
 
 def test_long_sequences_stay_within_memory():
     q = np.zeros((1, 2, 4096, 16), np.float16)
     tracemalloc.start()
-    attention(q, q, q, scale=1.0)
+    attention(q, q, q, scale=1.0, terms=ScoreTerms(4096, 4096))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 60e6  # the whole scores would be 268 MB
@@ -66,7 +68,7 @@ def test_long_sequences_stay_within_memory():
 
 def test_products_and_softmax():
     q, k, p = RNG.normal(size=(1, 4, 3, 5)), RNG.normal(size=(1, 2, 6, 5)), RNG.normal(size=(1, 4, 3, 6))
-    np.testing.assert_allclose(qkt(q, k, scale=2.0)[0, 3], 2 * q[0, 3] @ k[0, 1].T)
+    np.testing.assert_allclose(qkt(q, k, scale=2.0, terms=ScoreTerms(3, 6))[0, 3], 2 * q[0, 3] @ k[0, 1].T)
     np.testing.assert_allclose(pv(p, k)[0, 1], p[0, 1] @ k[0, 0])
     x = np.array([[1000.0, 1000.0 + math.log(3)]])
     np.testing.assert_allclose(softmax(x), [[0.25, 0.75]])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.ops.model import ROW
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
-from wmmadiag.ops.parts.rounding import Arithmetic, arithmetic, operand_error, oracle_error, sum_error
+from wmmadiag.ops.parts.rounding import Arithmetic, arithmetic, product_error, sum_error
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import ScoreRows
@@ -96,9 +96,8 @@ class Intermediates:
         if key not in self._products:
             left = self._argument(wanted.left, wanted.left_axis)
             right = self._argument(wanted.right, wanted.right_axis)
-            total = sum_error(wanted.extent, self.model)
-            relative = total.relative + operand_error(self.model) + oracle_error(wanted.extent)
-            relative += self.model.scaled_query
+            total = product_error(wanted.extent, self.model)
+            relative = total.relative + self.model.scaled_query
             errors = relative * (np.abs(left) @ np.abs(right).T) + total.absolute
             self._products[key] = ProductValues(left @ right.T, errors)
         return self._products[key]

@@ -52,7 +52,7 @@ from wmmadiag.ops.parts.sequence import (
     laid_together,
     turned,
 )
-from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, kept_in, types_of_products
 from wmmadiag.ops.parts.softmax_bounds import SLACK, row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
@@ -63,20 +63,13 @@ _WINDOW = "that a query sees beside its own; -1: all"
 
 
 def attention(
-    q: NDArray[Any],
-    k: NDArray[Any],
-    v: NDArray[Any],
-    *,
-    scale: float,
-    causal: bool = False,
-    alignment: str = "top-left",
-    terms: ScoreTerms | None = None,
+    q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], *, scale: float, terms: ScoreTerms
 ) -> tuple[Doubles, Doubles]:
     """O = softmax(softcap(scale·Q·Kᵀ) + bias + mask)·V and the log-sum-exp of each row.
 
     Args:
         q: (B, H, Sq, D); k: (B, Hkv, Skv, D); v: (B, Hkv, Skv, Dv); leading axes may be missing in all three.
-        scale, causal, alignment, terms: as in `score_rows`.
+        scale, terms: as in `score_rows`.
 
     Returns:
         O shaped (B, H, Sq, Dv) and the log-sum-exp (B, H, Sq), without the axes that q lacks. A row without any key
@@ -85,7 +78,7 @@ def attention(
     q4, k4, v4 = as_heads(q), as_heads(k), as_heads(v)
     out = np.empty((*q4.shape[:3], v4.shape[3]))
     lse = np.empty(q4.shape[:3])
-    for part in score_rows(q4, k4, scale=scale, causal=causal, alignment=alignment, terms=terms):
+    for part in score_rows(q4, k4, scale=scale, terms=terms):
         weights, lse_rows = softmax_rows(part.scores)
         out[(*part.head, part.rows)] = weights @ v4[part.kv_head].astype(np.float64)
         lse[(*part.head, part.rows)] = lse_rows
@@ -330,8 +323,7 @@ OPERATION = Operation(
         ),
         kept_in("q", "scaled queries", "scaled_q_dtype", "none", "f16", "bf16"),
         kept_in("q", "scores", "score_dtype", "f32", "f16", "bf16"),
-        sums_kept_in("q"),
-        inputs_rounded("q"),
+        *types_of_products("q"),
         kept_in("q", "weights", "p_dtype", "auto", "bf16"),
         kept_in("q", "exponentials", "exp_dtype", "f32", "f16"),
     ),

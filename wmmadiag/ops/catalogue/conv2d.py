@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
-from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, finished
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import (
@@ -15,11 +15,10 @@ from wmmadiag.ops.parts.rounding import (
     arithmetic,
     magnitudes,
     operand_error,
-    oracle_error,
     output_rounding,
-    sum_error,
+    product_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, epilogue, types_before_epilogue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,13 +83,9 @@ def _of(parameters: Values, x: NDArray[Any], w: NDArray[Any]) -> Doubles:
     return conv2d(x, w, stride=pair("stride"), padding=pair("pad"), dilation=pair("dilation"), groups=groups)
 
 
-def _bias(inputs: Arrays) -> Arrays:
-    return {"bias": inputs["bias"]} if "bias" in inputs else {}
-
-
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     product = _of(parameters, inputs["x"], inputs["w"])
-    return {"y": finished(product, _bias(inputs), activation=str(parameters["activation"]))}
+    return {"y": finished(product, bias_of(inputs), activation=str(parameters["activation"]))}
 
 
 def _bound(
@@ -105,15 +100,15 @@ def _bound(
     model = arithmetic(parameters, elements["x"])
     x, w = inputs["x"], inputs["w"]
     depth = int(np.prod(_four(w).shape[1:]))
-    biased = "bias" in inputs
-    size = finished(_of(parameters, magnitudes(x), magnitudes(w)), {k: magnitudes(v) for k, v in _bias(inputs).items()})
-    products = sum_error(depth + 1 + biased, model)
-    relative = products.relative + operand_error(model) + (0.0 if model.exact else oracle_error(depth))
-    error = size * (relative + 2.0 * (biased and not model.exact) * model.unit) + products.absolute
+    bias = bias_of(inputs)
+    size = finished(_of(parameters, magnitudes(x), magnitudes(w)), {k: magnitudes(v) for k, v in bias.items()})
+    product = product_error(depth, model, 1 + len(bias))
+    relative = operand_error(model) if model.exact else product.relative
+    error = size * (relative + 2.0 * (len(bias) and not model.exact) * model.unit) + product.absolute
     function, kind = FUNCTIONS[str(parameters["activation"])], narrow(parameters)
     if kind is not None or not function.exact:
-        result = finished(_of(parameters, x, w), _bias(inputs))
-        more = added(_bias(inputs), 0.0, result.shape)
+        result = finished(_of(parameters, x, w), bias)
+        more = added(bias, 0.0, result.shape)
         error = after(error, np.abs(result), more, np.ones_like(result), kind, function, model)
     shaped = error.reshape(expected["y"].shape)
     return {"y": Judgement(output_rounding(shaped, expected["y"], elements["y"]))}
@@ -175,12 +170,7 @@ OPERATION = Operation(
         **_along("pad", "count", "pad", "zeros before and after", "pad padding"),
         **_along("dilation", "int", "dilation", "pixels from one tap to the next", "dilation dil"),
         "groups": Parameter("int", "1", "channels and filters are split into so many", spellings="groups group"),
-        "activation": Parameter(
-            "word", "none", "applied to the sum, bias included", tuple(FUNCTIONS), formulas=FORMULAS
-        ),
-        "epilogue_dtype": Parameter(
-            "word", "auto", "type that the sum has before bias and activation", ("auto", "f16", "bf16")
-        ),
+        **epilogue(),
         **PRODUCTS,
     },
     oracle=_oracle,
@@ -234,8 +224,6 @@ OPERATION = Operation(
             },
             "w",
         ),
-        sums_kept_in("x"),
-        inputs_rounded("x"),
-        kept_in("x", "sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+        *types_before_epilogue("x"),
     ),
 )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
 from wmmadiag.ops.model import Arrays, Operation, Role, Told
-from wmmadiag.ops.parts.one_query import of_one_query
-from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
+from wmmadiag.ops.parts.one_query import CHOICES, OUTPUTS, PARAMETERS, PARTS, QUERY, of_one_query
+from wmmadiag.ops.parts.sequence import DERIVED, EXTENTS
 from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
@@ -20,7 +20,7 @@ def _whole(inputs: Arrays) -> dict[str, NDArray[Any]]:
     return {**inputs, "q": inputs["q"][..., None, :]}
 
 
-_ORACLE, _BOUND = of_one_query(WHOLE, _whole)
+_ORACLE, _BOUND = of_one_query(_whole)
 
 OPERATION = Operation(
     name="decode_attention",
@@ -28,19 +28,13 @@ OPERATION = Operation(
     notes="The keys of a sequence lie behind one another in a cache that is as long for each; `lengths` says how many "
     "there are.",
     roles={
-        "q": Role("BHD", ("B", "H", "D"), spellings=WHOLE.roles["q"].spellings),
+        "q": QUERY,
         "k": Role("BHSD", ("B", "Hkv", "S", "D"), spellings=WHOLE.roles["k"].spellings),
         "v": Role("BHSD", ("B", "Hkv", "S", "Dv"), spellings=WHOLE.roles["v"].spellings),
         "lengths": WHOLE.roles["lengths"],
-        "alibi_slopes": ADDED["alibi_slopes"],
-        "o": Role("BHD", ("B", "H", "Dv"), output=True, spellings=WHOLE.roles["o"].spellings),
-        "lse": Role("BH", ("B", "H"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
+        **OUTPUTS,
     },
-    parameters={
-        name: one
-        for name, one in WHOLE.parameters.items()
-        if name not in ("mask_hides", "causal", "alignment", "window_left", "window_right")
-    },
+    parameters=PARAMETERS,
     oracle=_ORACLE,
     bound=_BOUND,
     symbols={"B": "1", "H": "1", "Hkv": "H", "Dv": "D"},
@@ -60,7 +54,7 @@ OPERATION = Operation(
     work="2*B*H*S*(D + Dv)",
     told=Told(
         "decode decoding decodeattention decodeattn kvcache singlequery",
-        parts=("attention", "gemm", "softmax", "qkt", "pv"),
+        parts=PARTS,
         needs=(EXPONENTIAL,),
         open="its source does not tell how its cache lies",
     ),
@@ -73,6 +67,6 @@ OPERATION = Operation(
             },
             "k",
         ),
-        *(one for one in WHOLE.choices if one.kind == "arithmetic" or "multiplied by" in one.question),
+        *CHOICES,
     ),
 )

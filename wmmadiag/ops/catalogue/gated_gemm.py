@@ -24,17 +24,8 @@ from wmmadiag.ops.model import (
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, GATES, spread
 from wmmadiag.ops.parts.epilogue_bounds import after, narrow
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_before_epilogue
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -64,14 +55,13 @@ def _bound(
     model = arithmetic(parameters, elements["a"])
     sizes = {role: magnitudes(array) for role, array in inputs.items()}
     depth = inputs["a"].shape[-1]
-    products = sum_error(depth + 1, model)
-    relative = products.relative + operand_error(model) + oracle_error(depth)
+    product = product_error(depth, model, 1)
     gating = GATES[str(parameters["gating"])]
     errors, factors = {}, {}
     for which in ("gate", "up"):
         biased = f"{which}_bias" in inputs
         sums = _half(inputs, which)
-        error = _half(sizes, which) * (relative + 2.0 * biased * model.unit) + products.absolute
+        error = _half(sizes, which) * (product.relative + 2.0 * biased * model.unit) + product.absolute
         added = np.broadcast_to(spread(sizes[f"{which}_bias"], sums.shape), sums.shape) if biased else 0.0 * sums
         function = gating if which == "gate" else FUNCTIONS["none"]
         errors[which] = after(error, np.abs(sums), added, np.ones_like(sums), narrow(parameters), function, model)
@@ -141,8 +131,6 @@ OPERATION = Operation(
             },
             "gate",
         ),
-        sums_kept_in("a"),
-        inputs_rounded("a"),
-        kept_in("a", "sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+        *types_before_epilogue("a"),
     ),
 )

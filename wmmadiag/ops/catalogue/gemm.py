@@ -20,20 +20,19 @@ from wmmadiag.ops.model import (
     Told,
     Values,
 )
-from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, SPREAD, finished
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, factors, narrow, plain, whole
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.settings import (
+    B_STORED,
+    PRODUCTS,
+    added_to_output,
+    by_layout,
+    by_value,
+    epilogue,
+    types_before_epilogue,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, inputs_rounded, kept_in, sums_kept_in
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -111,12 +110,11 @@ def _bound(
         transpose_b=transposed[1],
         further={role: magnitudes(one) for role, one in further.items()},
     )
-    products = sum_error(depth + 1 + ("bias" in further), model)
-    relative = products.relative + operand_error(model) + oracle_error(depth)
+    product = product_error(depth, model, 1 + ("bias" in further))
     units = 0.0 if (alpha, beta) == (1.0, 0.0) else 4.0
     units += 2.0 * ("bias" in further) + 4.0 * bool({"scale_a", "scale_b"} & set(further))
     factor = factors(further, expected["d"].shape) * abs(alpha)
-    error = total * (relative + units * model.unit) + products.absolute * factor
+    error = total * (product.relative + units * model.unit) + product.absolute * factor
     if not plain(parameters):
         result = gemm(
             a, b, c, alpha=alpha, beta=beta, transpose_a=transposed[0], transpose_b=transposed[1], further=further
@@ -171,12 +169,7 @@ OPERATION = Operation(
         "beta": Parameter("real", "0", "factor of C", spellings="beta", drafted=("0", "3"), factor_of="c"),
         "transpose_a": Parameter("flag", "0", "A is stored as K×M"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
-        "activation": Parameter(
-            "word", "none", "applied to the sum, bias included", tuple(FUNCTIONS), formulas=FORMULAS
-        ),
-        "epilogue_dtype": Parameter(
-            "word", "auto", "type that the sum has before scales, C, bias and activation", ("auto", "f16", "bf16")
-        ),
+        **epilogue("scales, C, bias and activation"),
         **PRODUCTS,
     },
     oracle=_oracle,
@@ -212,13 +205,7 @@ OPERATION = Operation(
     ),
     choices=(
         by_value("How is A stored?", "storage", "transpose_a", {"A stored as M×K": "0", "A stored as K×M": "1"}, "a"),
-        by_value(
-            "How is B stored?",
-            "storage",
-            "transpose_b",
-            {"B stored as K×N": "0", "B stored as N×K, as nn.Linear has it": "1"},
-            "b",
-        ),
+        B_STORED,
         by_layout(
             "How is the result stored?",
             {
@@ -226,14 +213,7 @@ OPERATION = Operation(
                 "the result stored by columns": {"c": "BNM", "d": "BNM"},
             },
         ),
-        Choice(
-            "Is the product added to what the output held before?",
-            "meaning",
-            (
-                Alternative("the output written without being read", {"beta": "0"}, updated=False),
-                Alternative("the product added to what the output held", {"beta": "1"}, updated=True),
-            ),
-        ),
+        added_to_output("the product"),
         Choice(
             "What is applied to the sum?",
             "meaning",
@@ -242,8 +222,6 @@ OPERATION = Operation(
                 for name in FUNCTIONS
             ),
         ),
-        sums_kept_in("a"),
-        inputs_rounded("a"),
-        kept_in("a", "sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+        *types_before_epilogue("a"),
     ),
 )

@@ -6,16 +6,7 @@ from collections.abc import Mapping
 
 from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
@@ -44,11 +35,10 @@ def _bound(
     """
     model = arithmetic(parameters, elements["a"])
     sizes = {role: magnitudes(array) for role, array in inputs.items()}
-    depth = inputs["x"].shape[-1]
-    found = sum_error(depth, model)
+    product = product_error(inputs["x"].shape[-1], model)
     alpha, beta = abs(float(parameters["alpha"])), abs(float(parameters["beta"]))
     total = alpha * _product(parameters, sizes)
-    error = total * (found.relative + operand_error(model) + oracle_error(depth)) + alpha * found.absolute
+    error = total * product.relative + alpha * product.absolute
     whole = model.exact and float(parameters["alpha"]).is_integer() and not elements["y"].is_float
     if not whole:
         for role, factor in (("bias", 1.0), ("c", beta)):

@@ -15,17 +15,8 @@ from wmmadiag.ops.model import (
     Values,
 )
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, inputs_rounded, sums_kept_in
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 
@@ -59,11 +50,9 @@ def _bound(
 ) -> dict[str, Judgement]:
     """Bound of each group's product: `sum_error`·Σ|a||b|, then the output's rounding; rows of no group are 0."""
     model = arithmetic(parameters, elements["a"])
-    depth = inputs["a"].shape[-1]
-    products = sum_error(depth, model)
+    product = product_error(inputs["a"].shape[-1], model)
     sizes = {**inputs, "a": magnitudes(inputs["a"]), "b": magnitudes(inputs["b"])}
-    relative = 0.0 if model.exact else products.relative + operand_error(model) + oracle_error(depth)
-    error = _products(sizes) * relative + products.absolute
+    error = _products(sizes) * (0.0 if model.exact else product.relative) + product.absolute
     return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
 
 
@@ -109,7 +98,6 @@ OPERATION = Operation(
             {"each B stored as K×N": {"b": "GKN"}, "each B stored as N×K, as nn.Linear has it": {"b": "GNK"}},
             "b",
         ),
-        sums_kept_in("a"),
-        inputs_rounded("a"),
+        *types_of_products("a"),
     ),
 )

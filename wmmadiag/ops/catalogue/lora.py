@@ -18,11 +18,11 @@ from wmmadiag.ops.parts.rounding import (
     arithmetic,
     magnitudes,
     operand_error,
-    oracle_error,
     output_rounding,
+    product_error,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, added_to_output, by_layout, kept_in, types_of_products
 
 
 def _wide(inputs: Arrays) -> Doubles:
@@ -61,16 +61,15 @@ def _bound(
     alpha, beta = abs(float(parameters.get("alpha", 1.0))), abs(float(parameters.get("beta", 0.0)))
     sizes = {role: magnitudes(array) for role, array in inputs.items()}
     up, depth, rank = sizes["up"].astype(np.float64).T, inputs["x"].shape[-1], inputs["up"].shape[-1]
-    products, last = sum_error(depth + rank + 2, model), sum_error(rank + 2, model)
-    relative = products.relative + operand_error(model) + oracle_error(depth + rank)
+    product, last = product_error(depth + rank, model, 2), sum_error(rank + 2, model)
 
     narrow = np.abs(_narrow(inputs))
-    of_narrow = _narrow(sizes) * relative + products.absolute
+    of_narrow = _narrow(sizes) * product.relative + product.absolute
     of_narrow = of_narrow + _kept(parameters, "middle_dtype", model, narrow + of_narrow)
     low = alpha * (of_narrow @ up + ((narrow + of_narrow) @ up) * (last.relative + operand_error(model)))
     low = low + alpha * last.absolute
 
-    error = _wide(sizes) * relative + products.absolute
+    error = _wide(sizes) * product.relative + product.absolute
     error = error + _kept(parameters, "base_dtype", model, np.abs(_wide(inputs)) + error) + low
     total = finished(_wide(sizes) + alpha * (_narrow(sizes) @ up), _ends(sizes), beta=beta)
     error = error + 6.0 * model.unit * total
@@ -150,16 +149,8 @@ OPERATION = Operation(
                 Alternative("alpha divided by the rank", {"alpha": "alpha / R"}),
             ),
         ),
-        Choice(
-            "Is the update added to what the output held before?",
-            "meaning",
-            (
-                Alternative("the output written without being read", {"beta": "0"}, updated=False),
-                Alternative("the update added to what the output held", {"beta": "1"}, updated=True),
-            ),
-        ),
-        sums_kept_in("x"),
-        inputs_rounded("x"),
+        added_to_output("the update"),
+        *types_of_products("x"),
         kept_in("x", "the narrow product", "middle_dtype", *_NARROW),
         kept_in("x", "the product with W", "base_dtype", *_NARROW),
     ),

@@ -19,20 +19,11 @@ from wmmadiag.ops.model import (
     Values,
 )
 from wmmadiag.ops.parts import norms
-from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, finished
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
-from wmmadiag.ops.parts.settings import PRODUCTS, by_value, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.settings import B_STORED, PRODUCTS, by_value, epilogue, types_before_epilogue
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -59,11 +50,7 @@ def _weights(parameters: Values, inputs: Arrays) -> NDArray[Any]:
 
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     sums = _normalised(parameters, _rows(inputs)) @ _weights(parameters, inputs).astype(np.float64)
-    return {"d": finished(sums, _bias(inputs), activation=str(parameters["activation"]))}
-
-
-def _bias(inputs: Arrays) -> dict[str, NDArray[Any]]:
-    return {"bias": inputs["bias"]} if "bias" in inputs else {}
+    return {"d": finished(sums, bias_of(inputs), activation=str(parameters["activation"]))}
 
 
 def _bound(
@@ -84,14 +71,13 @@ def _bound(
     normed = _normalised(parameters, rows)
     found = norms.statistics(own, rows, kinds, centred=centred)
     error = norms.normalised_bound(own, rows, normed, kinds, found).bound
-    size, further = magnitudes(_weights(parameters, inputs)), _bias(inputs)
+    size, further = magnitudes(_weights(parameters, inputs)), bias_of(inputs)
     depth = size.shape[-2]
-    products = sum_error(depth + 1 + ("bias" in further), model)
-    relative = products.relative + operand_error(model) + oracle_error(depth)
+    lost = product_error(depth, model, 1 + ("bias" in further))
     total = (np.abs(normed) + error) @ size
     beside = added(further, 0.0, total.shape)
     result = np.abs(normed @ _weights(parameters, inputs).astype(np.float64)) + beside
-    off = error @ size + (total + beside) * (relative + 2.0 * bool(further) * model.unit) + products.absolute
+    off = error @ size + (total + beside) * (lost.relative + 2.0 * bool(further) * model.unit) + lost.absolute
     activation = FUNCTIONS[str(parameters["activation"])]
     off = after(off, result, beside, np.ones_like(result), narrow(parameters), activation, model)
     return {"d": Judgement(output_rounding(off, expected["d"], elements["d"]))}
@@ -118,12 +104,7 @@ OPERATION = Operation(
         "eps": Parameter("cap", "1e-5", "added to the variance or mean square", spellings=norms.EPS_SPELLINGS),
         "unit_offset": Parameter("flag", "0", "the factor of a column is 1 + gamma, as Gemma has it"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
-        "activation": Parameter(
-            "word", "none", "applied to the sum, bias included", tuple(FUNCTIONS), formulas=FORMULAS
-        ),
-        "epilogue_dtype": Parameter(
-            "word", "auto", "type that the sum has before bias and activation", ("auto", "f16", "bf16")
-        ),
+        **epilogue(),
         **norms.TYPES_OF_STEPS,
         **PRODUCTS,
     },
@@ -172,16 +153,8 @@ OPERATION = Operation(
             {"gamma itself": "0", "1 + gamma, as Gemma has it": "1"},
             "gamma",
         ),
-        by_value(
-            "How is B stored?",
-            "storage",
-            "transpose_b",
-            {"B stored as K×N": "0", "B stored as N×K, as nn.Linear has it": "1"},
-            "b",
-        ),
+        B_STORED,
         *norms.CHOICES,
-        sums_kept_in("b"),
-        inputs_rounded("b"),
-        kept_in("b", "sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+        *types_before_epilogue("b"),
     ),
 )

@@ -8,9 +8,9 @@ from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
 from wmmadiag.ops.model import Arrays, Drawn, Operation, Role, Told
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.one_query import of_one_query
+from wmmadiag.ops.parts.one_query import CHOICES, OUTPUTS, PARAMETERS, PARTS, QUERY, of_one_query
 from wmmadiag.ops.parts.rounding import Doubles
-from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
+from wmmadiag.ops.parts.sequence import DERIVED, EXTENTS
 from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
@@ -45,7 +45,7 @@ def _gathered(inputs: Arrays) -> dict[str, NDArray[Any]]:
     return found
 
 
-_ORACLE, _BOUND = of_one_query(WHOLE, _gathered)
+_ORACLE, _BOUND = of_one_query(_gathered)
 
 OPERATION = Operation(
     name="paged_attention",
@@ -53,7 +53,7 @@ OPERATION = Operation(
     notes="The keys and values of a sequence lie in pages of P; `table` names the pages of each, `lengths` says how "
     "many keys it has. Those that are drawn have every page once, in no order, and lengths that are no multiples of P.",
     roles={
-        "q": Role("BHD", ("B", "H", "D"), spellings=WHOLE.roles["q"].spellings),
+        "q": QUERY,
         "k": Role("NPHD", ("N", "P", "Hkv", "D"), spellings=WHOLE.roles["k"].spellings + " kpages kpool kdata"),
         "v": Role("NPHD", ("N", "P", "Hkv", "Dv"), spellings=WHOLE.roles["v"].spellings + " vpages vpool vdata"),
         "table": Role(
@@ -70,15 +70,9 @@ OPERATION = Operation(
             drawn=Drawn(_lengths, "table", -1, ("k", -3)),
             spellings=WHOLE.roles["lengths"].spellings,
         ),
-        "alibi_slopes": ADDED["alibi_slopes"],
-        "o": Role("BHD", ("B", "H", "Dv"), output=True, spellings=WHOLE.roles["o"].spellings),
-        "lse": Role("BH", ("B", "H"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
+        **OUTPUTS,
     },
-    parameters={
-        name: one
-        for name, one in WHOLE.parameters.items()
-        if name not in ("mask_hides", "causal", "alignment", "window_left", "window_right")
-    },
+    parameters=PARAMETERS,
     oracle=_ORACLE,
     bound=_BOUND,
     symbols={"B": "1", "H": "1", "N": "B*X", "Hkv": "H", "Dv": "D"},
@@ -101,7 +95,7 @@ OPERATION = Operation(
     work="2*B*H*X*P*(D + Dv)",
     told=Told(
         "paged pagedattention decode pagedattn kvcache",
-        parts=("attention", "gemm", "softmax", "qkt", "pv"),
+        parts=PARTS,
         needs=(EXPONENTIAL,),
         open="its source does not tell how its pages lie",
     ),
@@ -114,6 +108,6 @@ OPERATION = Operation(
             },
             "k",
         ),
-        *(one for one in WHOLE.choices if one.kind == "arithmetic" or "multiplied by" in one.question),
+        *CHOICES,
     ),
 )

@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, MatrixProduct, Operation, Role, Told, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.ops.parts.sequence import CASES, EXTENTS, MADE_FOR, SYMBOLS, laid_out, turned
-from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -45,10 +36,9 @@ def _bound(
 ) -> dict[str, Judgement]:
     """Bound of P·V: `sum_error`·Σ|p||v|, then the output's rounding."""
     model = arithmetic(parameters, elements["p"])
-    keys = inputs["p"].shape[-1]
-    products = sum_error(keys, model)
+    product = product_error(inputs["p"].shape[-1], model)
     total = pv(magnitudes(inputs["p"]), magnitudes(inputs["v"]))
-    error = total * (products.relative + operand_error(model) + oracle_error(keys)) + products.absolute
+    error = total * product.relative + product.absolute
     return {"o": Judgement(output_rounding(error, expected["o"], elements["o"]))}
 
 
@@ -72,5 +62,5 @@ OPERATION = Operation(
     cases=CASES,
     work="2*B*H*Sq*Skv*Dv",
     told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
-    choices=(laid_out("v", "o"), turned("v"), sums_kept_in("p"), inputs_rounded("p")),
+    choices=(laid_out("v", "o"), turned("v"), *types_of_products("p")),
 )

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import as_heads, score_rows
@@ -36,7 +27,7 @@ from wmmadiag.ops.parts.sequence import (
     laid_out,
     turned,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -48,7 +39,7 @@ _MASKED = {"-inf": -math.inf, "lowest": -3.4028234663852886e38, **{one: float(on
            "-1e30")}, "0": 0.0}  # fmt: skip
 
 
-def qkt(q: NDArray[Any], k: NDArray[Any], *, scale: float = 1.0, terms: ScoreTerms | None = None) -> Doubles:
+def qkt(q: NDArray[Any], k: NDArray[Any], *, scale: float, terms: ScoreTerms) -> Doubles:
     """softcap(scale·Q·Kᵀ) + bias, shaped (B, H, Sq, Skv) without the axes that q lacks; -inf where a key is masked."""
     q4, k4 = as_heads(q), as_heads(k)
     out = np.empty((*q4.shape[:3], k4.shape[2]))
@@ -76,15 +67,14 @@ def _bound(
     model = arithmetic(parameters, elements["q"])
     q, k = inputs["q"], inputs["k"]
     scale = float(parameters.get("scale", 1.0))
-    products = sum_error(q.shape[-1], model)
-    total = qkt(magnitudes(q), magnitudes(k), scale=abs(scale))
-    relative = products.relative + operand_error(model) + oracle_error(q.shape[-1])
+    product = product_error(q.shape[-1], model)
+    total = qkt(magnitudes(q), magnitudes(k), scale=abs(scale), terms=ScoreTerms(q.shape[-2], k.shape[-2]))
     terms = score_terms(parameters, inputs, q.shape[-2], k.shape[-2])
-    error = total * relative + products.absolute * abs(scale)
+    error = total * product.relative + product.absolute * abs(scale)
     if terms.modifies:
         added = np.empty((*as_heads(q).shape[:3], k.shape[-2]))
         for part in score_rows(as_heads(q), as_heads(k), scale=scale, terms=terms):
-            added[(*part.head, part.rows)] = terms_error(part, terms, parameters, model, relative)
+            added[(*part.head, part.rows)] = terms_error(part, terms, parameters, model, product.relative)
         error = error + added.reshape(expected["scores"].shape)
     else:
         finite = np.nan_to_num(expected["scores"], posinf=0.0, neginf=0.0)
@@ -147,7 +137,6 @@ OPERATION = Operation(
         ),
         laid_out("q", "k"),
         turned("k"),
-        sums_kept_in("q"),
-        inputs_rounded("q"),
+        *types_of_products("q"),
     ),
 )

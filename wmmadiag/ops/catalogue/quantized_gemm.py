@@ -12,16 +12,7 @@ from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Tol
 from wmmadiag.ops.parts.drawn import WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
@@ -118,17 +109,16 @@ def _bound(
     named = str(parameters["weight_dtype"])
     kind = elements["a"] if named == "auto" else TYPES[named]
     a = magnitudes(inputs["a"]).astype(np.float64)
-    depth = a.shape[-1]
     biased = "bias" in inputs
-    products = sum_error(depth + 1 + biased, model)
-    relative = products.relative + operand_error(model) + oracle_error(depth)
+    product = product_error(a.shape[-1], model, 1 + biased)
     size = np.abs(weights.values)
     parts = (np.abs(weights.quantised) + np.abs(weights.zero)) * np.abs(weights.scale) + np.abs(weights.added)
     of_weights = a @ (kind.unit * (2.0 * size + parts) + 4.0 * kind.half_subnormal)
     total = a @ size
     if biased:
         total = total + np.abs(spread(inputs["bias"], total.shape))
-    error = total * (relative + 2.0 * biased * model.unit) + of_weights * (1.0 + relative) + products.absolute
+    error = total * (product.relative + 2.0 * biased * model.unit)
+    error = error + of_weights * (1.0 + product.relative) + product.absolute
     return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
 
 

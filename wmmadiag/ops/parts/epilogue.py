@@ -19,9 +19,6 @@ Doubles: TypeAlias = "NDArray[np.float64]"
 SPREAD = ("scale_a", "scale_b", "bias")
 """Roles that are spread over the result, in the order in which they are applied."""
 
-NEUTRAL: Mapping[str, float] = {"scale_a": 1.0, "scale_b": 1.0, "bias": 0.0}
-"""What leaves a product as it is, by role."""
-
 
 @cache
 def _erfc() -> np.ufunc:
@@ -118,3 +115,8 @@ def finished(
     if "bias" in inputs:
         result = result + spread(inputs["bias"], product.shape)
     return FUNCTIONS[activation].apply(result)
+
+
+def bias_of(inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The bias alone, where there is one, as `finished` takes it."""
+    return {"bias": inputs["bias"]} if "bias" in inputs else {}

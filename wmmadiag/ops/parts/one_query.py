@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from wmmadiag.ops.model import Arrays, Bound, Elements, Operation, Oracle, Values
+from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
+from wmmadiag.ops.model import Arrays, Bound, Choice, Elements, Oracle, Parameter, Role, Values
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.parts.sequence import ADDED
 
 _SETTINGS: Values = {"causal": False, "alignment": "bottom-right"}
 
 
-def of_one_query(whole: Operation, tensors: Callable[[Arrays], Arrays]) -> tuple[Oracle, Bound]:
+_MASKS = ("mask_hides", "causal", "alignment", "window_left", "window_right")
+
+PARAMETERS: Mapping[str, Parameter] = {name: one for name, one in WHOLE.parameters.items() if name not in _MASKS}
+PARTS = ("attention", "gemm", "softmax", "qkt", "pv")
+QUERY = Role("BHD", ("B", "H", "D"), spellings=WHOLE.roles["q"].spellings)
+OUTPUTS: Mapping[str, Role] = {
+    "alibi_slopes": ADDED["alibi_slopes"],
+    "o": Role("BHD", ("B", "H", "Dv"), output=True, spellings=WHOLE.roles["o"].spellings),
+    "lse": Role("BH", ("B", "H"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
+}
+CHOICES: tuple[Choice, ...] = tuple(
+    one for one in WHOLE.choices if one.kind == "arithmetic" or "multiplied by" in one.question
+)
+
+
+def of_one_query(tensors: Callable[[Arrays], Arrays]) -> tuple[Oracle, Bound]:
     """The reference and the bound of an attention whose outputs are `o` (B, H, D) and `lse` (B, H).
 
     Args:
-        whole: the attention of many queries.
-        tensors: what that takes, of the operation's own tensors; queries (B, H, 1, D).
+        tensors: what that of many queries takes, of the operation's own tensors; queries (B, H, 1, D).
     """
-    reference, bound = whole.oracle, whole.bound
+    reference, bound = WHOLE.oracle, WHOLE.bound
     assert reference is not None and bound is not None
 
     def oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:

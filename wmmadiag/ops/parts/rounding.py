@@ -138,6 +138,17 @@ def operand_error(model: Arithmetic) -> float:
     return 2.0 * model.operand + model.operand**2
 
 
+def product_error(depth: int, model: Arithmetic, further: int = 0) -> SumError:
+    """Error of a product of matrices, that of operands which are rounded once more and of the reference included.
+
+    Args:
+        depth: products of each sum.
+        further: what else is added to it: C, a bias.
+    """
+    sums = sum_error(depth + further, model)
+    return SumError(sums.relative + operand_error(model) + oracle_error(depth), sums.absolute)
+
+
 def output_rounding(error: Doubles, expected: Doubles, element: ElementType) -> Doubles:
     """The bound after rounding to nearest into the output's type.
 

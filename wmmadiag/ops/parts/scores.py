@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
+from wmmadiag.ops.parts.score_terms import ScoreTerms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,26 +38,16 @@ class ScoreRows:
     scaled: Doubles | None = None  # scale·Q·Kᵀ of these rows; None where the scores are just that, masked
 
 
-def score_rows(
-    q: NDArray[Any],
-    k: NDArray[Any],
-    *,
-    scale: float,
-    causal: bool = False,
-    alignment: str = "top-left",
-    terms: ScoreTerms | None = None,
-) -> Iterator[ScoreRows]:
+def score_rows(q: NDArray[Any], k: NDArray[Any], *, scale: float, terms: ScoreTerms) -> Iterator[ScoreRows]:
     """Scores in chunks of rows: scaled, and with what else is done to them.
 
     Args:
         q: (B, H, Sq, D); k: (B, Hkv, Skv, D) with Hkv a divisor of H: query head h uses key head h // (H / Hkv).
-        causal: mask key j for query i unless j ≤ i ("top-left") or j - Skv ≤ i - Sq ("bottom-right").
-        terms: in place of `causal` and `alignment`, with everything else.
+        terms: masks, and what else is done to scores.
     """
     batches, heads, queries, _ = q.shape
     keys = k.shape[2]
     group = heads // k.shape[1]
-    terms = terms or score_terms({"causal": causal, "alignment": alignment}, {}, queries, keys)
     step = max(16, _CHUNK_ELEMENTS // max(keys, 1))
     for batch in range(batches):
         for head in range(heads):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wmmadiag.ops.model import Alternative, Choice, Kind, Parameter
+from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS
 
 FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
 
@@ -20,6 +21,17 @@ EXPONENTIALS: Mapping[str, Parameter] = {
 }
 
 
+_EPILOGUE_TYPES = ("auto", "f16", "bf16")
+
+
+def epilogue(what: str = "bias and activation") -> dict[str, Parameter]:
+    """The parameters of what follows a product."""
+    return {
+        "activation": Parameter("word", "none", "applied to the sum, bias included", (*FUNCTIONS,), formulas=FORMULAS),
+        "epilogue_dtype": Parameter("word", "auto", f"type that the sum has before {what}", _EPILOGUE_TYPES),
+    }
+
+
 def by_value(
     question: str, kind: Kind, parameter: str, answers: Mapping[str, str], *roles: str, types: tuple[str, ...] = ()
 ) -> Choice:
@@ -32,6 +44,18 @@ def by_value(
 def by_layout(question: str, answers: Mapping[str, Mapping[str, str]], *roles: str) -> Choice:
     """A question about where elements lie. `answers`: name → the order of the axes by role."""
     return Choice(question, "storage", tuple(Alternative(name, layouts=answers[name]) for name in answers), roles)
+
+
+def added_to_output(what: str) -> Choice:
+    """Whether a result replaces what the output held, or is added to it by `beta`."""
+    return Choice(
+        f"Is {what} added to what the output held before?",
+        "meaning",
+        (
+            Alternative("the output written without being read", {"beta": "0"}, updated=False),
+            Alternative(f"{what} added to what the output held", {"beta": "1"}, updated=True),
+        ),
+    )
 
 
 def sums_kept_in(operand: str) -> Choice:
@@ -76,3 +100,23 @@ def kept_in(operand: str, what: str, parameter: str, usual: str, *others: str) -
         (operand,),
         ("f16", "bf16"),
     )
+
+
+def types_of_products(operand: str) -> tuple[Choice, ...]:
+    """In which types operands are multiplied, and products summed; `operand`: the role of the left one."""
+    return sums_kept_in(operand), inputs_rounded(operand)
+
+
+def types_before_epilogue(operand: str) -> tuple[Choice, ...]:
+    """These, and in which type sums are kept before an epilogue."""
+    kept = kept_in(operand, "sums before the epilogue", "epilogue_dtype", *_EPILOGUE_TYPES)
+    return *types_of_products(operand), kept
+
+
+B_STORED = by_value(
+    "How is B stored?",
+    "storage",
+    "transpose_b",
+    {"B stored as K×N": "0", "B stored as N×K, as nn.Linear has it": "1"},
+    "b",
+)
