@@ -174,23 +174,16 @@ class Session:
         return (entry,) if stages is None else tuple(dict.fromkeys(one.entry for one in stages.stages))
 
     def _load(self, variant: Variant, entry: str, macros: Mapping[str, str]) -> Loaded:
+        compilation = self.compiler(variant.source or self.card.source, self._options(entry, macros))
+        symbols = {one: compilation.entry(one) for one in self._entries(entry)}
+        kernels = {one: self.backend(compilation.ptx, symbol.name, arch=self.arch) for one, symbol in symbols.items()}
+        notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
         stages = self._stages()
-        if stages is not None:
-            return self._load_together(stages, variant, entry, macros)
-        compilation = self.compiler(variant.source or self.card.source, self._options(entry, macros))
-        symbol = compilation.entry(entry)
-        kernel = self.backend(compilation.ptx, symbol.name, arch=self.arch)
-        notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
-        compiled = CompiledVariant(variant.name, symbol.demangled, dict(macros), compilation.compiler, notes)
-        return Loaded(kernel, compiled, compilation)
-
-    def _load_together(self, stages: Stages, variant: Variant, entry: str, macros: Mapping[str, str]) -> Loaded:
-        compilation = self.compiler(variant.source or self.card.source, self._options(entry, macros))
-        entries = self._entries(entry)
-        kernels = {one: self.backend(compilation.ptx, compilation.entry(one).name, arch=self.arch) for one in entries}
-        notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
-        compiled = CompiledVariant(variant.name, entry, dict(macros), compilation.compiler, notes)
-        return Loaded(Together(stages, kernels), compiled, compilation, entries)
+        named = symbols[entry].demangled if stages is None else entry
+        compiled = CompiledVariant(variant.name, named, dict(macros), compilation.compiler, notes)
+        if stages is None:
+            return Loaded(kernels[entry], compiled, compilation)
+        return Loaded(Together(stages, kernels), compiled, compilation, tuple(symbols))
 
 
 def session_for(card: Card, arch: str, backend: Backend | None, compiler: Compiler | None) -> Session:
