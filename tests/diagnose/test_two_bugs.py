@@ -195,9 +195,9 @@ def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
     other_line = alone("threadIdx.y % 2", "threadIdx.y")
     assert {one.outcome.verdict, other.outcome.verdict}.isdisjoint({"right", "refused"})
     ledger = Ledger(effort_named("normal"))
-    found = mending_pairs(bench, [other_line, one, other], 100, ledger, lambda _: None)
+    found = next(mending_pairs(bench, [other_line, one, other], 100, ledger, lambda _: None))
     assert [{pair.first.change, pair.second.change} for pair, _ in found] == [{one.ranked.change, other.ranked.change}]
-    assert mending_pairs(bench, [other_line, one], 100, ledger, lambda _: None) == []
+    assert list(mending_pairs(bench, [other_line, one], 100, ledger, lambda _: None)) == []
 
 
 @pytest.mark.slow
@@ -234,5 +234,5 @@ def test_pairs_are_tried_for_a_part_of_the_work_only() -> None:
     every = [tried(text, f"a{number};", "b;", 0.0) for number in range(100)]
     for instructions, batches in ((10**9, 4), (10, 1)):
         bench, ledger = Costly(), Ledger(replace(effort_named("normal"), instructions=instructions))
-        assert mending_pairs(bench, every, 4000, ledger, lambda _: None) == []
+        assert list(mending_pairs(bench, every, 4000, ledger, lambda _: None)) == []
         assert bench.batches == batches

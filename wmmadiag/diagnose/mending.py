@@ -198,7 +198,12 @@ def _sketched(hunt: _Hunt, share: float) -> bool:
     if hunt.sketches is None:
         entry = rendered_entry(found.bench.card, base.trials.case, found.bench.variant)
         hunt.sketches = Sketches(base.trials, program(base.trials.texts, entry), hunt.sources, hunt.order)
-    return hunt.confirm(hunt.sketches.tried(ledger, hunt.tell, share))
+    while True:  # what mends this case and not every one says nothing of what was not tried
+        tried = hunt.sketches.tried(ledger, hunt.tell, share)
+        if hunt.confirm(tried):
+            return True
+        if ledger.spent or not any(one.outcome.verdict == "right" for one in tried):
+            return False
 
 
 def _less_likely(hunt: _Hunt) -> bool:
@@ -255,10 +260,13 @@ def _by_pairs(hunt: _Hunt, *, alike: bool = False) -> bool:
         alike: those alone that do the same at two places.
     """
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
-    made = mending_pairs(base.trials, hunt.tried, ledger.effort.pairs, ledger, hunt.tell, done=hunt.pairs, alike=alike)
-    found.pairs |= {pair.both: pair for pair, _ in made}
-    answers = confirmed_from(found, base, [one for _, one in made], hunt.cases, hunt.tell, ())
-    return any(one.right for one in answers)
+    most = ledger.effort.pairs
+    for made in mending_pairs(base.trials, hunt.tried, most, ledger, hunt.tell, done=hunt.pairs, alike=alike):
+        found.pairs |= {pair.both: pair for pair, _ in made}
+        answers = confirmed_from(found, base, [one for _, one in made], hunt.cases, hunt.tell, ())
+        if ledger.spent or any(one.right for one in answers):
+            return any(one.right for one in answers)
+    return False
 
 
 def _tried(

@@ -135,8 +135,8 @@ def mending_pairs(
     *,
     done: set[Change] | None = None,
     alike: bool = False,
-) -> list[tuple[Pair, Tried]]:
-    """Pairs that make the bench's case right, the likeliest first; it ends with the first batch that has one.
+) -> Iterator[list[tuple[Pair, Tried]]]:
+    """Pairs that make the bench's case right, of one batch after the other, the likeliest first.
 
     Args:
         tried: each alone.
@@ -157,7 +157,7 @@ def mending_pairs(
         done |= {one.both for one in every}
         for start in range(0, len(every), _BATCH):
             if ledger.instructions >= enough:
-                return []
+                return
             part = every[start : start + _BATCH]
             tell(f"trying two changes at once, {start + 1:,} to {start + len(part):,} of {len(every):,}")
             outcomes = bench.try_pairs([(one.first.change, one.second.change) for one in _beside(part)])
@@ -165,8 +165,7 @@ def mending_pairs(
             verdicts = {one.change: one for one in outcomes}
             right = [one for one in part if verdicts[one.both].verdict == "right"]
             if right:
-                return [(one, Tried(as_one(one), verdicts[one.both])) for one in right]
-    return []
+                yield [(one, Tried(as_one(one), verdicts[one.both])) for one in right]
 
 
 def _in_vain(one: Tried) -> bool:

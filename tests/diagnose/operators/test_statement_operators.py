@@ -229,6 +229,16 @@ YIELDS = [
     ("moved", "float x; for (int i = 0; i < n; ++i) { x = 0.0f; x += a[i]; } out[0] = x;", "x = 0.0f; for (int i"),
     ("moved", "float x = a[0]; out[0] = x; out[1] = a[1];", "out[1] = a[1]; out[0] = x;"),
     (
+        "moved",  # both go, and neither alone
+        "float x[2]; x[0] = 0; x[1] = 0; for (int i = 0; i < n; ++i) { x[0] += a[i]; out[i] = x[0] + x[1]; }",
+        "float x[2]; for (int i = 0; i < n; ++i) { x[0] = 0; x[1] = 0; x[0] += a[i];",
+    ),
+    (
+        "moved",
+        "float x = 0, y = 0; out[0] = x + 1; out[1] = y + 1; x = a[m] * 2; y = a[n] * 2;",
+        "y = 0; x = a[m] * 2; y = a[n] * 2; out[0] = x + 1; out[1] = y + 1;",
+    ),
+    (
         "moved",
         f"{SHARED} s[t] = a[t]; for (int i = 0; i < n; ++i) {{ out[i] += s[i]; }}",
         "{ s[t] = a[t]; out[i] += s[i]; }",
@@ -395,6 +405,11 @@ NEVER = [
         "k(const float* a, const float* b, float* out, int m, int n, Sizes sizes, float alpha) { out[0] = x;",
     ),
     ("moved", "out[0] = a[0]; float x = a[1]; out[1] = x;", "out[1] = x; float x"),
+    (
+        "moved",
+        "float x = 0, y; x += a[0]; y = a[1] * x; out[0] = x; out[1] = x;",
+        "out[0] = x; out[1] = x; x += a[0]; y =",
+    ),
     (
         "barrier_more",
         f"{SHARED} if (t < 32) {{ s[t] = a[t]; out[t] = s[31 - t]; }}",

@@ -1,61 +1,107 @@
-"""A statement elsewhere."""
+"""A statement elsewhere, or several that do alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from wmmadiag.diagnose.changes import TextEdit
 from wmmadiag.diagnose.operators.making import Draft, indent
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.shapes import Shapes, shape, shapes
 
-MOVABLE = frozenset({"expression", "if", "loop", "jump", "return"})
-"""Kinds of statements that may stand elsewhere."""
+_MOVABLE = frozenset({"expression", "if", "loop", "jump", "return"})
 _FARTHEST = 2
+_LONGEST_RUN = 4
+"""Statements that are moved together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Statements that follow each other in a block, moved as they stand."""
+
+    first: Statement
+    last: Statement
+
+    @property
+    def block(self) -> list[Statement]:
+        return self.first.block
+
+    @property
+    def all(self) -> Sequence[Statement]:
+        return self.block[self.first.index : self.last.index + 1]
+
+    @property
+    def text(self) -> str:
+        return self.first.unit.source.slice(self.first.start, self.last.end)
 
 
 @operator
 def moved(program: Program) -> Iterator[Draft]:
-    """A statement out of the loop or branch around it, into the one beside it, or past its neighbours."""
+    """A statement, or several beside each other that do alike, out of the loop or branch around them, into the one
+    beside them, or past their neighbours."""
+    known = shapes(program)
     for one in program.statements:
-        if one.kind not in MOVABLE or not one.braced or one.parent is None:
+        if one.kind not in _MOVABLE or not one.braced or one.parent is None:
             continue
-        yield from _out(one)
-        yield from _into(one)
+        alone = _Piece(one, one)
+        yield from _out(alone)
+        yield from _into(alone)
         for distance in range(1, (_FARTHEST if one.kind == "expression" else 1) + 1):
-            if one.index + distance < len(one.block) and one.kind != "jump":
-                later = one.block[one.index + distance]
-                if not declares(one.block[one.index + 1 : one.index + distance + 1], one):
-                    yield move_after(one, later)
-                if later.kind in MOVABLE and not declares(one.block[one.index : one.index + distance], later):
-                    yield move_before(later, one)
+            if one.index + distance < len(one.block):
+                yield from _past(alone, _Piece(*[one.block[one.index + distance]] * 2))
+        run = _run(one, known)
+        if run is not None:
+            yield from _out(run)
+            yield from _into(run)
+            if run.last.index + 1 < len(run.block):
+                then = run.block[run.last.index + 1]
+                yield from _past(run, _run(then, known) or _Piece(then, then))
 
 
-def move_after(one: Statement, later: Statement) -> Draft:
-    """A statement put behind a later one of its block."""
-    return _move(one, later.end, f"\n{indent(one)}{_source(one)}", "later")
+def _run(first: Statement, known: Shapes) -> _Piece | None:
+    """The statements of one shape that begin with this one; None where it is alone, or in their midst."""
+    own = shape(known.tokens(first))
+    if not own or first.kind != "expression" or not first.braced:
+        return None
+    alike = [_alike(first, own, other, known) for other in first.block]
+    if first.index and alike[first.index - 1]:
+        return None
+    last = first.index
+    while last + 1 < len(alike) and alike[last + 1]:
+        last += 1
+    return _Piece(first, first.block[last]) if first.index < last < first.index + _LONGEST_RUN else None
 
 
-def move_before(one: Statement, earlier: Statement) -> Draft:
-    """A statement put before an earlier one of its block."""
-    return _move(one, earlier.start, f"{_source(one)}\n{indent(earlier)}", "sooner")
+def _alike(first: Statement, own: Sequence[str], other: Statement, known: Shapes) -> bool:
+    return other.kind == "expression" and other.order is None and shape(known.tokens(other)) == own and (
+        first.role == other.role
+    )  # fmt: skip
 
 
-def _out(one: Statement) -> Iterator[Draft]:
-    block = one.parent
+def _past(one: _Piece, later: _Piece) -> Iterator[Draft]:
+    """One behind a later one of its block, or that before it."""
+    if one.first.kind != "jump" and not _declares(one.block[one.last.index + 1 : later.last.index + 1], one):
+        yield _move(one, later.last.end, f"\n{indent(one.first)}{one.text}", "later")
+    if later.first.kind in _MOVABLE and not _declares(one.block[one.first.index : later.first.index], later):
+        yield _move(later, one.first.start, f"{later.text}\n{indent(one.first)}", "sooner")
+
+
+def _out(one: _Piece) -> Iterator[Draft]:
+    block = one.first.parent
     if block is None or block.kind != "block" or block.parent is None or block.parent.kind not in ("loop", "if"):
         return
     around = block.parent
     if not around.braced:
         return
-    yield _move(one, around.start, f"{_source(one)}\n{indent(around)}", "before the loop or branch around it")
-    yield _move(one, around.end, f"\n{indent(around)}{_source(one)}", "after the loop or branch around it")
+    yield _move(one, around.start, f"{one.text}\n{indent(around)}", "before the loop or branch around it")
+    yield _move(one, around.end, f"\n{indent(around)}{one.text}", "after the loop or branch around it")
 
 
-def _into(one: Statement) -> Iterator[Draft]:
-    for step in (-1, 1):
-        at = one.index + step
+def _into(one: _Piece) -> Iterator[Draft]:
+    for at in (one.first.index - 1, one.last.index + 1):
         if not 0 <= at < len(one.block):
             continue
         beside = one.block[at]
@@ -64,22 +110,21 @@ def _into(one: Statement) -> Iterator[Draft]:
             continue
         first, last = held.children[0], held.children[-1]
         where = "the loop or branch beside it"
-        yield _move(one, last.end, f"\n{indent(last)}{_source(one)}", f"to the end of {where}")
-        yield _move(one, first.start, f"{_source(one)}\n{indent(first)}", f"to the beginning of {where}")
+        yield _move(one, last.end, f"\n{indent(last)}{one.text}", f"to the end of {where}")
+        yield _move(one, first.start, f"{one.text}\n{indent(first)}", f"to the beginning of {where}")
 
 
-def _move(one: Statement, to: int, text: str, note: str) -> Draft:
-    edits: tuple[TextEdit, ...] = (one.unit.edit(one.start, one.end, ""), one.unit.edit(to, to, text))
-    return Draft(edits, "static" if one.unit.macro else "statement", one.role, f"{one.text[:60]}: {note}")
+def _move(one: _Piece, to: int, text: str, note: str) -> Draft:
+    unit = one.first.unit
+    edits: tuple[TextEdit, ...] = (unit.edit(one.first.start, one.last.end, ""), unit.edit(to, to, text))
+    what = " ".join(each.text for each in one.all)
+    return Draft(edits, "static" if unit.macro else "statement", one.first.role, f"{what[:60]}: {note}")
 
 
-def declares(passed: list[Statement], one: Statement) -> bool:
-    """Whether a statement would come before what declares its names."""
+def _declares(passed: Sequence[Statement], one: _Piece) -> bool:
+    """Whether statements would come before what declares their names."""
     names = {variable.name for other in passed for variable in other.declares}
     return bool(names) and any(
-        part.kind == "name" and part.text in names for whole in one.whole_expressions() for part in whole.under()
-    )
-
-
-def _source(one: Statement) -> str:
-    return one.unit.source.slice(one.start, one.end)
+        part.kind == "name" and part.text in names
+        for each in one.all for whole in each.whole_expressions() for part in whole.under()
+    )  # fmt: skip
