@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from wmmadiag.csource.declarations import template_parameters
 from wmmadiag.csource.nodes import bare, descendants, field
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
@@ -15,7 +14,6 @@ from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.machine import Machine, PathEnd
 from wmmadiag.hostcode.names import parsed_expression, type_text
 from wmmadiag.hostcode.places import assigned, converted, operation, place_of
-from wmmadiag.hostcode.program import Alias
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, number
 from wmmadiag.hostcode.types import bytes_of, plain, split_list
@@ -208,16 +206,6 @@ def _alias(machine: Machine, node: Node, scope: Scope) -> Signal:
     elif kind is not None:
         for one in declared(scope.source, node):
             scope.types[one.name] = type_text(machine, kind, scope) + "*" * one.pointers
-    return None
-
-
-@runs("template_declaration")
-def _local_template(machine: Machine, node: Node, scope: Scope) -> Signal:
-    inner = next((one for one in node.named_children if one.type == "alias_declaration"), None)
-    name, kind = (field(inner, "name"), field(inner, "type")) if inner is not None else (None, None)
-    if name is not None and kind is not None:
-        parameters = tuple(one.name for one in template_parameters(scope.source, node))
-        machine.program.aliases.setdefault(scope.source.text(name), Alias(scope.source.words(kind), parameters))
     return None
 
 

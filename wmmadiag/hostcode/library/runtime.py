@@ -183,7 +183,7 @@ def _occupancy(machine: Machine, node: Node, scope: Scope) -> Value:
     return ZERO
 
 
-@function("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "hipLaunchKernel")
+@function("cudaLaunchKernel", "cudaLaunchCooperativeKernel")
 def _launch(machine: Machine, node: Node, scope: Scope) -> Value:
     given, values = arguments(node), argument_values(machine, node, scope)
     if len(values) >= 4 and isinstance(values[0], KernelName):
@@ -230,14 +230,6 @@ def _launch_ex(machine: Machine, node: Node, scope: Scope) -> Value:
         scope,
         cooperative=together,
     )
-    return ZERO
-
-
-@function("hipLaunchKernelGGL")
-def _hip_launch(machine: Machine, node: Node, scope: Scope) -> Value:
-    given, values = arguments(node), argument_values(machine, node, scope)
-    if len(values) >= 5 and isinstance(values[0], KernelName):
-        record_launch(machine, values[0], values[1], values[2], values[3], values[5:], given[0], scope)
     return ZERO
 
 

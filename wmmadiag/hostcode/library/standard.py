@@ -122,15 +122,6 @@ def _tuple(machine: Machine, node: Node, scope: Scope) -> Value:
     return Items([Cell(one) for one in argument_values(machine, node, scope)])
 
 
-@function("div")
-def _div(machine: Machine, node: Node, scope: Scope) -> Value:
-    values = argument_values(machine, node, scope)
-    if len(values) == 2 and isinstance(values[0], Term) and isinstance(values[1], Term):
-        quotient, rest = combined("/", values[0], values[1]), combined("%", values[0], values[1])
-        return Struct("div_t", {"quot": Cell(quotient, "int"), "rem": Cell(rest, "int")})
-    return Unknown(scope.source.words(node))
-
-
 def _held(whole: Value) -> Pointer | None:
     if isinstance(whole, Struct) and ".data" in whole.members:
         found = whole.members[".data"].value
