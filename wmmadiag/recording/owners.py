@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmmadiag.compare.observation import TILE
 from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.emulator.output_words import Words, Writers
+from wmmadiag.errors import WmmadiagError
 from wmmadiag.results.maps import OwnedPlane, TileOwner
 from wmmadiag.subject.binding import BoundArgument, BoundCase
-from wmmadiag.subject.writers import WARPS, Writers, last_writers
 
 MAX_INSTRUCTIONS = 200_000_000
 """Warp instructions of a run that is repeated for this: about ten seconds."""
@@ -27,24 +30,30 @@ def owners(bound: BoundCase, kernel: EmulatedKernel, names: Sequence[str]) -> di
     Returns:
         Empty when the run fails this time (out of budget).
     """
-    writers = last_writers(bound, kernel, names)
+    options = replace(kernel.options, checks=("outputs",), check_table=(), threads=1, observer=None)
+    watched = EmulatedKernel(kernel.kernel, options)
+    try:
+        watched.launch(bound.launch)
+    except WmmadiagError:
+        return {}
+    grid, words = bound.launch.grid, watched.output_words
     return {
-        one.spec.name: _planes(one, writers[one.spec.name], bound.launch.grid)
+        one.spec.name: _planes(one, words[one.index], grid)
         for one in bound.arguments
-        if one.spec.name in writers
+        if one.spec.name in names and one.index in words
     }
 
 
-def _planes(argument: BoundArgument, writers: Writers, grid: tuple[int, int, int]) -> tuple[OwnedPlane, ...]:
+def _planes(argument: BoundArgument, words: Words, grid: tuple[int, int, int]) -> tuple[OwnedPlane, ...]:
     planes = []
     for placement in argument.placements.values():
-        logical = np.asarray(placement.view(writers))
+        logical = np.asarray(placement.view(words))
         matrices = logical if logical.ndim >= 2 else logical.reshape(1, -1)
         planes += [OwnedPlane(tuple(index), _tiles(matrices[index], grid)) for index in np.ndindex(matrices.shape[:-2])]
     return tuple(planes)
 
 
-def _tiles(plane: Writers, grid: tuple[int, int, int]) -> tuple[tuple[TileOwner | None, ...], ...]:
+def _tiles(plane: Words, grid: tuple[int, int, int]) -> tuple[tuple[TileOwner | None, ...], ...]:
     rows, columns = plane.shape
     return tuple(
         tuple(_owner(plane[top : top + TILE, left : left + TILE], grid) for left in range(0, columns, TILE))
@@ -52,15 +61,13 @@ def _tiles(plane: Writers, grid: tuple[int, int, int]) -> tuple[tuple[TileOwner 
     )
 
 
-def _owner(tile: Writers, grid: tuple[int, int, int]) -> TileOwner | None:
-    who, counts = np.unique(tile[tile >= 0], return_counts=True)
-    if not len(who):
+def _owner(tile: Words, grid: tuple[int, int, int]) -> TileOwner | None:
+    writers = Writers(tile[Writers(tile).written])
+    if not writers.words.size:
         return None
-    blocks = who // WARPS
-    totals: dict[int, int] = {}
-    for block, count in zip(blocks.tolist(), counts.tolist(), strict=True):
-        totals[block] = totals.get(block, 0) + count
-    main = max(totals, key=lambda one: (totals[one], -one))
-    warps = tuple(int(one) for one in who[blocks == main] % WARPS)
+    blocks, counts = np.unique(writers.blocks, return_counts=True)
+    most = int(np.argmax(counts))  # the first of those that wrote the most
+    main = int(blocks[most])
+    warps: NDArray[np.uint64] = np.unique(writers.warps[writers.blocks == blocks[most]])
     x, y, _ = grid
-    return TileOwner((main % x, main // x % y, main // (x * y)), warps, len(totals), int(counts.sum()))
+    return TileOwner((main % x, main // x % y, main // (x * y)), tuple(map(int, warps)), len(blocks), int(counts.sum()))

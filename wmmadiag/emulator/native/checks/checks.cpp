@@ -18,17 +18,14 @@ std::unique_ptr<Check> make_accesses(const Shared&);
 std::unique_ptr<Check> make_numbers(const Shared&);
 std::unique_ptr<Check> make_coverage(const Shared&);
 std::unique_ptr<Check> make_banks(const Shared&);
-std::unique_ptr<Check> make_writers(const Shared&);
 std::unique_ptr<Check> make_outputs(const Shared&);
 
 namespace {
 
 constexpr std::array table{
-    CheckEntry{"barriers", make_barriers},     CheckEntry{"races", make_races},
-    CheckEntry{"provenance", make_provenance}, CheckEntry{"uninitialised", make_uninitialised},
-    CheckEntry{"accesses", make_accesses},     CheckEntry{"numbers", make_numbers},
-    CheckEntry{"coverage", make_coverage},     CheckEntry{"banks", make_banks},
-    CheckEntry{"writers", make_writers},       CheckEntry{"outputs", make_outputs},
+    CheckEntry{"barriers", make_barriers},           CheckEntry{"races", make_races},       CheckEntry{"provenance", make_provenance},
+    CheckEntry{"uninitialised", make_uninitialised}, CheckEntry{"accesses", make_accesses}, CheckEntry{"numbers", make_numbers},
+    CheckEntry{"coverage", make_coverage},           CheckEntry{"banks", make_banks},       CheckEntry{"outputs", make_outputs},
     CheckEntry{"reversed", make_reversed},
 };
 
