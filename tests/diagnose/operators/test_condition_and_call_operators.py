@@ -66,6 +66,12 @@ YIELDS = [
         "mma_sync(r[m][n], fa, fb, r[m][n])",
     ),
     ("sibling_function", "copy4(out, a);", "copy4t(out, a)"),
+    (
+        "chosen_alike",
+        "const bool in = threadIdx.x < n; const float* from = in ? a + m : a; copy4n(out, from, 16);",
+        "copy4n(out, from, in ? 16 : 0)",
+    ),
+    ("chosen_alike", "copy4n(out, m < n ? a + m : a, 16);", "copy4n(out, m < n ? a + m : a, m < n ? 16 : 0)"),
     ("sibling_function", "out[0] = fmaxf(a[0], a[1]);", "fminf(a[0], a[1])"),
     ("sibling_function", "out[0] = __shfl_down_sync(0xffffffff, a[0], 1);", "__shfl_xor_sync(0xffffffff, a[0], 1)"),
     (
@@ -112,6 +118,7 @@ NEVER = [
     ("argument_again", f"{FRAGMENTS} wmma::mma_sync(acc, fa, fb, acc);", "mma_sync(acc, fa, fa, acc)"),
     ("arguments", "copy4(out, a);", "copy4(a, out)"),  # a const pointer for one that is written through
     ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
+    ("chosen_alike", "const float* from = m < n ? a + m : a; copy4n(out, a, 16); out[0] = *from;", "? 16 : 0"),
     ("sibling_enumerator", "out[0] = a[0];", "major"),
     ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),
     ("inward", "int i = max(m, 0) + n; out[i] = a[i];", "max(m + n"),  # whole numbers
@@ -164,3 +171,11 @@ def test_what_a_type_is_called_for_is_reached() -> None:
         "Rows at{n}; out[at(m, n)] = a[0];", "exchange", "return c * n + r;", head
     )
     assert not yields("out[m] = a[0];", "exchange", "return c * n + r;", head)
+
+
+def test_what_another_macro_takes_in_another_order_is_exchanged_as_it_is_called() -> None:
+    taken = '"f"(a), "f"(b), "f"(c), "f"(p)'
+    head = "".join(f'#define LD_{one}(a, b, c, p) asm("" :: {taken})\n' for one in ("ROWS", "COLUMNS"))
+    body = "float r[4]; LD_ROWS(r[0], r[1], r[2], a[0]);"
+    assert yields(body, "sibling_and_exchange", "LD_COLUMNS(r[0], r[2], r[1], a[0]);", head)
+    assert not yields(body, "sibling_and_exchange", "a[0], r[1]", head)  # not alike

@@ -205,6 +205,11 @@ YIELDS = [
         "f.x[i_] *= alpha; wmma::store",
     ),
     ("advanced", "int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; }", "out[stage] = a[i]; stage ^= 1;"),
+    (
+        "advanced_beside",
+        "int begin = 0; for (int i = 0; i < n;) { int count = m * i; out[begin] = a[count]; ++i; }",
+        "++i; begin += count;",
+    ),
     ("alike", f"{SHARED} s[t] = a[t * n + 4]; __syncthreads(); out[t] = b[t * n + 5];", "b[t * n + 4]"),
     ("alike", "float x = a[m] * a[m]; float y = b[n] * b[m]; out[0] = x + y;", "b[n] * b[n]"),
     (
@@ -422,6 +427,11 @@ NEVER = [
     ("returned_again", "out[0] = total(a[0]);", "a = "),
     ("initial", "__shared__ float x[64]; out[0] = x[0];", "x[64] = {}"),
     ("looped", "{ int j = threadIdx.x; out[j] = b[j]; }", "for ("),
+    (
+        "advanced_beside",
+        "const int begin = 0; for (int i = 0; i < n;) { int count = m * i; out[begin] = a[count]; ++i; }",
+        "begin += count;",
+    ),
     ("scaled", "float x = 0; const float f = a[0]; x += f; out[0] = x;", "x *= f;"),  # not in a loop
     ("cast", "out[0] = (float)m;", "out[0] = m;"),
     ("before", "float x = a[0]; x = b[0]; out[0] = x;", "before"),  # what it held does not matter to what it is set to
@@ -447,6 +457,12 @@ def test_statement_operator_does_not_yield(operator: str, body: str, wanted: str
 def test_an_insertion_is_no_edit_of_what_stands_there() -> None:
     for change, _ in made(f"{SHARED} s[t] = a[t]; out[t] = s[63 - t];", "barrier_more"):
         assert change.kind == "insertion" and all(edit.start == edit.end for edit in change.edits)
+
+
+def test_what_is_put_before_a_loop_leaves_its_pragma_with_it() -> None:
+    body = "float x[2];\n#pragma unroll\n  for (int i = 0; i < n; ++i) { x[0] = a[i]; out[i] = x[0]; }"
+    texts = [text for _, text in made(body, "moved")]
+    assert any("x[0] = a[i]; #pragma unroll for (" in text for text in texts)
 
 
 def test_a_barrier_is_known_by_what_its_function_does() -> None:

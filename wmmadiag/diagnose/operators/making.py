@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.changes import Kind, TextEdit
 from wmmadiag.diagnose.operators.model import Expression, Statement
+
+_PRAGMA = re.compile(rb"[ \t]*(#[ \t]*pragma\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,22 @@ def statement_replaced(one: Statement, text: str, note: str, role: str = "") -> 
 
 
 def inserted_before(one: Statement, text: str, note: str, role: str) -> Draft:
-    """Statements put before another one, on a line of their own."""
-    edit = one.unit.edit(one.start, one.start, f"{text}\n{indent(one)}")
+    """Statements put before another one, on a line of their own; and before the pragmas that are about it."""
+    at = before_pragmas(one)
+    edit = one.unit.edit(at, at, f"{text}\n{indent(one)}")
     return Draft((edit,), "static" if one.unit.macro else "insertion", role, note)
+
+
+def before_pragmas(one: Statement) -> int:
+    """Where a statement begins, or the first of the pragmas right before it, which are about it: `#pragma unroll`."""
+    data, at = one.unit.source.data, one.start
+    while True:
+        line = data.rfind(b"\n", 0, at) + 1
+        above = data.rfind(b"\n", 0, max(line - 1, 0)) + 1
+        found = _PRAGMA.match(data, above, line) if line and not data[line:at].strip() else None
+        if found is None:
+            return at
+        at = found.start(1)
 
 
 def inserted_after(one: Statement, text: str, note: str, role: str) -> Draft:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from wmmadiag.csource import precedence
@@ -17,7 +18,8 @@ from wmmadiag.diagnose.operators.registry import operator
 
 Signature: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
 """What a function gives, and types and levels of pointers of what it takes."""
-_MOST_ALIKE = 4
+_MOST_ALIKE, _MOST_PAIRS = 4, 6
+_NUMBERS = re.compile(r"\d+")
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
@@ -32,14 +34,36 @@ def sibling_function(program: Program) -> Iterator[Draft]:
         for other in known.siblings(one):
             text = renamed_call(one, other)
             if text is not None:
-                note = f"{other} for {one.operator}"
-                # A macro that stands alone may be a statement, which no expression holds.
-                alone = one.parent is None and one.statement.kind == "expression" and one.operator in program.macros
-                yield (
-                    statement_replaced(one.statement, f"{text.text};", note, one.role)
-                    if alone
-                    else replaced(one, text, note)
-                )
+                yield _called(program, one, text, f"{other} for {one.operator}")
+
+
+@operator
+def sibling_and_exchange(program: Program) -> Iterator[Draft]:
+    """A function or macro whose name differs in one part, and two alike of what it takes exchanged: what another order
+    of a matrix's elements takes."""
+    known = Callables(program)
+    for one in program.expressions:
+        if one.kind != "call" or not one.operator or one.fixed:
+            continue
+        pairs = [pair for pair in itertools.combinations(one.operands, 2) if _differ_in_numbers(*pair)][:_MOST_PAIRS]
+        for other in known.siblings(one) if pairs else ():
+            for pair in pairs:
+                text = renamed_call(one, other, pair)
+                if text is not None:
+                    note = f"{other} for {one.operator}, {pair[0].text} and {pair[1].text} exchanged"
+                    yield _called(program, one, text, note)
+
+
+def _called(program: Program, one: Expression, text: Text, note: str) -> Draft:
+    # A macro that stands alone may be a statement, which no expression holds.
+    alone = one.parent is None and one.statement.kind == "expression" and one.operator in program.macros
+    return statement_replaced(one.statement, f"{text.text};", note, one.role) if alone else replaced(one, text, note)
+
+
+def _differ_in_numbers(one: Expression, other: Expression) -> bool:
+    """Whether two are the same but for a number, as `r[0]` and `r[1]` are."""
+    same = _NUMBERS.sub("", one.text) == _NUMBERS.sub("", other.text)
+    return same and one.text != other.text and one.kind == other.kind == "subscript"
 
 
 @operator
@@ -90,12 +114,18 @@ class Callables:
         yield from [other for other in alike if other != name and not _near(own, self._parts[other])][:_MOST_ALIKE]
 
 
-def renamed_call(one: Expression, other: str) -> Text | None:
-    """A call with the plain name of what it calls changed."""
+def renamed_call(one: Expression, other: str, exchanged: Sequence[Expression] = ()) -> Text | None:
+    """A call with the plain name of what it calls changed, and two of what it takes exchanged."""
     name = _name_node(one)
     if name is None:
         return None
-    text = f"{one.unit.source.slice(one.start, name[0])}{other}{one.unit.source.slice(name[1], one.end)}"
+    swaps = zip(exchanged, exchanged[::-1], strict=True)
+    parts = [(*name, other), *((old.start, old.end, new.text) for old, new in swaps)]
+    text, position = "", one.start
+    for start, end, new in sorted(parts):
+        text += f"{one.unit.source.slice(position, start)}{new}"
+        position = end
+    text += one.unit.source.slice(position, one.end)
     return Text(" ".join(text.split()), precedence.POSTFIX)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wmmadiag.diagnose.changes import TextEdit
-from wmmadiag.diagnose.operators.making import Draft, indent
+from wmmadiag.diagnose.operators.making import Draft, before_pragmas, indent
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -96,7 +96,7 @@ def _out(one: _Piece) -> Iterator[Draft]:
     around = block.parent
     if not around.braced:
         return
-    yield _move(one, around.start, f"{one.text}\n{indent(around)}", "before the loop or branch around it")
+    yield _move(one, before_pragmas(around), f"{one.text}\n{indent(around)}", "before the loop or branch around it")
     yield _move(one, around.end, f"\n{indent(around)}{one.text}", "after the loop or branch around it")
 
 
