@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -42,6 +43,24 @@ def test_the_action_s_check_runs(tmp_path, subject, code):
     assert ("::error" in done.stdout) == (code == 1)
     uploaded = next(one["with"]["path"].split() for one in ACTION["runs"]["steps"] if "upload" in one.get("uses", ""))
     assert {*uploaded, "wmmadiag.md"} <= made and ACTION["outputs"]["json"]["value"] in made
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("repository", "expected"),
+    [("lab/tools", "https://git.example/lab/tools/blob/v3/docs/index.md"), ("", None)],
+)
+def test_rules_lead_to_the_pages_of_where_the_action_came_from(tmp_path, monkeypatch, repository, expected):
+    monkeypatch.delenv("WMMADIAG_DOCUMENTATION", raising=False)
+    write_wrong(tmp_path)
+    (step,) = steps(ACTION["runs"]["steps"])
+    assert step["env"]["REPOSITORY"] == "${{ github.action_repository }}"  # which a workflow's own action has not
+    variables = {"SUBJECTS": "wrong.toml", "ARGUMENTS": "--case one", "REPOSITORY": repository, "REF": "v3"}
+    _, done = ran(step["run"], tmp_path, GITHUB_SERVER_URL="https://git.example", **variables)
+    assert done.returncode == 1, done.stderr
+    driver = json.loads((tmp_path / "wmmadiag.sarif").read_text("utf-8"))["runs"][0]["tool"]["driver"]
+    assert driver.get("informationUri") == expected
+    assert (ROOT / "docs/index.md").is_file()
 
 
 @pytest.mark.subprocess

@@ -9,6 +9,7 @@ import pytest
 from example_runs import SOURCE, all_right, full, hostile
 
 import wmmadiag
+from wmmadiag.cli.main import main
 from wmmadiag.recording.recorder import rules
 from wmmadiag.report import sarif
 
@@ -123,10 +124,12 @@ def test_paths():
 
 @pytest.fixture
 def published(monkeypatch):
+    monkeypatch.delenv("WMMADIAG_DOCUMENTATION", raising=False)
     monkeypatch.setattr(wmmadiag, "__documentation__", "https://example.org/wmmadiag/")
 
 
-def test_no_address_is_made_up():
+def test_no_address_is_made_up(monkeypatch):
+    monkeypatch.delenv("WMMADIAG_DOCUMENTATION", raising=False)
     text = sarif.render(full())
     assert wmmadiag.__documentation__ or ("informationUri" not in text and "helpUri" not in text)
 
@@ -145,3 +148,34 @@ def test_a_rule_leads_to_its_page(published):
         pages[rule["id"]] = page
     assert pages["races/read-write"] == "checks.html" and pages["wrong-output"] == "reading-a-report.html"
     assert pages["leading-dimension"] == "causes.html"
+
+
+@pytest.mark.parametrize(
+    ("named", "first", "of_check"),
+    [
+        (
+            "https://ci.example/pages",
+            "https://ci.example/pages/index.html",
+            "https://ci.example/pages/checks.html#races",
+        ),
+        ("http://h/a/{page}.md", "http://h/a/index.md", "http://h/a/checks.md#races"),
+    ],
+)
+def test_whoever_keeps_the_pages_says_where(published, monkeypatch, named, first, of_check):
+    monkeypatch.setenv("WMMADIAG_DOCUMENTATION", named)
+    made = log(replace(full(), rules=rules()))
+    jsonschema.Draft4Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(made)
+    driver = made["runs"][0]["tool"]["driver"]
+    assert driver["informationUri"] == first
+    assert of_check in {rule["helpUri"] for rule in driver["rules"]}
+
+
+@pytest.mark.parametrize(
+    "named", ["docs", "https://", "javascript:1", "https://h/a b", "https://h/{other}.md", "/docs"]
+)
+def test_what_is_no_address_is_told_before_anything_runs(monkeypatch, tmp_path, capsys, named):
+    monkeypatch.setenv("WMMADIAG_DOCUMENTATION", named)
+    assert main(["check", "nowhere.toml", "--sarif", str(tmp_path / "run.sarif")]) == 2
+    said = capsys.readouterr().err
+    assert "WMMADIAG_DOCUMENTATION is no address of pages" in said and "next: write" in said
+    assert not list(tmp_path.iterdir())

@@ -62,10 +62,14 @@ def chosen_outputs(args: argparse.Namespace, *, without: str = "") -> Outputs:
         without: a format that the command writes by itself.
 
     Raises:
-        ConfigurationError: two reports for one file, or a folder that does not exist.
+        ConfigurationError: two reports for one file, a folder that does not exist, or an address that is none.
     """
     files = {name: value for name in FORMATS if name != without and (value := getattr(args, name)) is not None}
     check_files(files)
+    if "sarif" in files:
+        from wmmadiag.report.pages import address
+
+        address("index")
     outputs = Outputs(files, args.github)
     if outputs.to_stdout and args.github:
         raise ConfigurationError(

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import msgspec
 
-import wmmadiag
 from wmmadiag.diagnose.names import every_name
 from wmmadiag.report.marks import LineMark, marks
+from wmmadiag.report.pages import address
 from wmmadiag.results.run import Run
 from wmmadiag.results.text import edits, one_line, split_place, visible
 
@@ -28,7 +28,7 @@ _OTHER_RULES = {
     "undecided": "the check could not decide",
 }
 
-_REPORTS = "reading-a-report.html"
+_REPORTS = "reading-a-report"
 """The page that tells of what is neither a check's nor a cause."""
 
 
@@ -41,8 +41,9 @@ def render(run: Run) -> str:
     version = run.versions.get("wmmadiag", "")
     if version:
         driver["version"] = version
-    if wmmadiag.__documentation__:
-        driver["informationUri"] = _page("index.html")
+    # Absolute addresses alone are taken here (3.19.20, 3.49.12).
+    if address("index"):
+        driver["informationUri"] = address("index")
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -75,9 +76,9 @@ def _rules(run: Run, found: Sequence[LineMark]) -> list[dict[str, Any]]:
             summary = checks[family].summary
             if checks[family].help:
                 made["fullDescription"] = {"text": visible(checks[family].help)}
-        if wmmadiag.__documentation__:
-            here = "causes.html" if rule in names else f"checks.html#{family}" if family in checks else _REPORTS
-            made["helpUri"] = _page(here)
+        here = ("causes",) if rule in names else ("checks", family) if family in checks else (_REPORTS,)
+        if address(*here):
+            made["helpUri"] = address(*here)
         made["shortDescription"] = {"text": one_line(summary)}
         made.setdefault("fullDescription", {"text": f"{one_line(summary)}."})
         # What code scanning shows beside a result: of the description 1,024 characters, of the help all.
@@ -85,11 +86,6 @@ def _rules(run: Run, found: Sequence[LineMark]) -> list[dict[str, Any]]:
         made["fullDescription"]["text"] = _shortened(made["help"]["text"])
         rules.append(made)
     return rules
-
-
-def _page(name: str) -> str:
-    """The address of a page; SARIF takes absolute ones alone (3.19.20, 3.49.12)."""
-    return f"{wmmadiag.__documentation__.rstrip('/')}/{name}"
 
 
 def _shortened(text: str) -> str:
