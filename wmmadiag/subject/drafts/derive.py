@@ -16,7 +16,6 @@ from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import Session, session_for
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
@@ -45,7 +44,7 @@ from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, recognised, unkept
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
-from wmmadiag.subject.drafts.text import draft_text
+from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.drafts.which_kernel import several_instantiations, several_parts
 
 if TYPE_CHECKING:
@@ -387,17 +386,8 @@ def card_of(
     )
     told = drafted.told | ({"operation"} if options.computes else set())
     text = draft_text(drafted, path.name, path.stem, sized(drafted, options.symbols, tile=tile))
-    card = parse_card(text, path, shown=f"card derived from {path}")
-    words = replace(options, entry=kernel.entry if "{" not in kernel.entry else options.entry).words()
-    card = replace(
-        card,
-        assumed=tuple(dict.fromkeys((*assumed, *drafted.remarks))),
-        macros={**card.macros, **options.macros},
-        include_paths=options.include_paths,
-        std=options.std or card.std,
-        command=shlex.join(["wmmadiag", "check", str(path), *words]),
-        derived=Derived(options, frozenset(told), drafted, kernel),
-    )
+    card = parsed_card(text, path, options, tuple(dict.fromkeys((*assumed, *drafted.remarks))), kernel.entry)
+    card = replace(card, derived=Derived(options, frozenset(told), drafted, kernel))
     return with_accumulators(card, kernel.code) if kernel.code else card
 
 
@@ -413,15 +403,7 @@ def _unjudged(kernel: Kernel, operation: str, path: Path, options: SubjectOption
             hint=f"write a card with `wmmadiag init {shlex.quote(str(path))} --computes {operation}` and fill in its "
             "TODOs",
         )
-    card = parse_card(text, path, shown=f"card derived from {path}")
-    return replace(
-        card,
-        assumed=assumed,
-        macros={**card.macros, **options.macros},
-        include_paths=options.include_paths,
-        std=options.std or card.std,
-        command=shlex.join(["wmmadiag", "check", str(path), *options.words()]),
-    )
+    return parsed_card(text, path, options, assumed)
 
 
 def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:

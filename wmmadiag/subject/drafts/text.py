@@ -4,11 +4,37 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
+from wmmadiag.subject.open_subject import SubjectOptions
+
+
+def parsed_card(
+    text: str, path: Path, options: SubjectOptions, assumed: tuple[str, ...], entry: str | None = None
+) -> Card:
+    """A card's text as the card of a source, with what the user said.
+
+    Args:
+        entry: the kernel that was taken, where the command that repeats the check is to name it.
+    """
+    card = parse_card(text, path, shown=f"card derived from {path}")
+    said = options if entry is None or "{" in entry else replace(options, entry=entry)
+    return replace(
+        card,
+        assumed=assumed,
+        macros={**card.macros, **options.macros},
+        include_paths=options.include_paths,
+        std=options.std or card.std,
+        command=shlex.join(["wmmadiag", "check", str(path), *said.words()]),
+    )
 
 
 def draft_text(draft: Draft, source: str, name: str, cases: Sequence[tuple[str, Mapping[str, str]]]) -> str:

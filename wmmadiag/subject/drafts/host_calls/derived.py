@@ -20,7 +20,6 @@ from wmmadiag.hostcode.terms import NotWritten, Number
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.guards import guarded
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
@@ -32,6 +31,7 @@ from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, session_o
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.drafts.text import parsed_card
 from wmmadiag.subject.host_functions.probe import Probed, Question
 from wmmadiag.subject.host_functions.text import host_function
 
@@ -209,7 +209,7 @@ def _cards_at(
             source=path.name, name=path.stem, below=below, given=probed.given, inputs=probed.inputs, case=name,
             host=os.path.relpath(candidate.file, path.parent) if candidate.file is not None else "",
         )  # fmt: skip
-        yield _parsed(text, path, kernel, options, reading.said), reading.asked
+        yield parsed_card(text, path, options, reading.said, kernel.entry), reading.asked
 
 
 def _with_ragged(
@@ -255,20 +255,6 @@ def _guards(kernel: Kernel) -> Mapping[str, int]:
     if kernel.declared is None or kernel.machine is None:
         return kernel.guards
     return guarded(kernel.machine.program, kernel.declared, kernel.constants, any_block=True)
-
-
-def _parsed(text: str, path: Path, kernel: Kernel, options: SubjectOptions, assumed: tuple[str, ...]) -> Card:
-    """A card's text as the card of a source."""
-    card = parse_card(text, path, shown=f"card derived from {path}")
-    entry = kernel.entry if "{" not in kernel.entry else options.entry
-    return replace(
-        card,
-        assumed=assumed,
-        macros={**card.macros, **options.macros},
-        include_paths=options.include_paths,
-        std=options.std or card.std,
-        command=shlex.join(["wmmadiag", "check", str(path), *replace(options, entry=entry).words()]),
-    )
 
 
 def _number(text: str) -> Number:
