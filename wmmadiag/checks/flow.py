@@ -6,6 +6,7 @@ indices differ, what is computed from them differs, and so does what is written 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -55,11 +56,7 @@ class Flow:
 
     def block(self, pc: int) -> int:
         """The block that holds a program counter."""
-        low, high = 0, len(self.starts) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.starts[middle] <= pc else (low, middle)
-        return low
+        return bisect_right(self.starts, pc, 0, len(self.starts) - 1) - 1
 
     def last(self, block: int) -> int:
         """The program counter of a block's last operation."""

@@ -8,13 +8,12 @@ import re
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
-from wmmadiag.processes.waiting import AGAIN, FIRST
+from wmmadiag.processes.waiting import telling
 
 MIN_WIDTH = 80
 _RED = "31;1"
@@ -121,22 +120,10 @@ class Console:
         if self.quiet or not sys.stderr.isatty():
             yield
             return
-        ended = threading.Event()
-        began = time.monotonic()
-
-        def tell() -> None:
-            wait = FIRST
-            while not ended.wait(wait):
-                self.progress(f"{what}, {time.monotonic() - began:.0f} s")
-                wait = AGAIN
-
-        teller = threading.Thread(target=tell, name="progress", daemon=True)
-        teller.start()
         try:
-            yield
+            with telling(lambda seconds: self.progress(f"{what}, {seconds:.0f} s")):
+                yield
         finally:
-            ended.set()
-            teller.join()
             self.clear()
 
     def clear(self) -> None:

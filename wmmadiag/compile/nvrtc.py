@@ -63,32 +63,18 @@ def run_nvrtc(
     last = _LAST.get()
     if last is not None and last[0] == asked:
         return last[1]
-    result = _asked(*asked)
-    if _ONCE.get() and result.ok:
-        _LAST.set((asked, result))
-    return result
-
-
-def _asked(
-    text: str | bytes,
-    file_name: str,
-    options: Sequence[str],
-    headers: Mapping[str, bytes],
-    name_expressions: Sequence[str],
-    cubin: bool,
-) -> NvrtcResult:
     nvrtc_library()  # loaded here, so that no child has to
-    work = partial(_compiled, text, file_name, options, headers, name_expressions, cubin)
-    compiling = f"compiling {file_name} with NVRTC"
-    if not memory_is_limited():
-        return waited_for(work, compiling)
+    work, compiling = partial(_compiled, *asked), f"compiling {file_name} with NVRTC"
     try:
-        return waited_for(partial(apart, work), compiling)
+        result = waited_for(partial(apart, work) if memory_is_limited() else work, compiling)
     except ChildEnded as end:
         raise UndecidedError(
             f"NVRTC ended with {end.words()} while it compiled {file_name}: this process's memory is limited",
             hint="raise the limit (ulimit -v), or compile less at once",
         ) from None
+    if _ONCE.get() and result.ok:
+        _LAST.set((asked, result))
+    return result
 
 
 def _compiled(

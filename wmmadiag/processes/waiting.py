@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 FIRST = 2.0
@@ -63,3 +64,24 @@ def waited_for(work: Callable[[], Result], what: str) -> Result:
     if failed:
         raise failed[0]
     return done[0]
+
+
+@contextmanager
+def telling(tell: Callable[[float], None], first: float = FIRST, again: float = AGAIN) -> Iterator[None]:
+    """Have the seconds that something takes told while it runs, from `first` on."""
+    ended = threading.Event()
+    began = time.monotonic()
+
+    def turns() -> None:
+        wait = first
+        while not ended.wait(wait):
+            tell(time.monotonic() - began)
+            wait = again
+
+    teller = threading.Thread(target=turns, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-_FIRST, _EVERY = 5.0, 5.0
+from wmmadiag.processes.waiting import telling
+
+_EVERY = 5.0
 
 
 @dataclass
@@ -33,25 +33,20 @@ class Progress:
             yield
             return
         self.begun.value = 0
-        ended = threading.Event()
-        teller = threading.Thread(target=self._tell, args=(ended, f"launch {number}, {name}", blocks))
-        teller.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            teller.join()
+        told = []
 
-    def _tell(self, ended: threading.Event, what: str, blocks: int) -> None:
-        begun, wait = time.monotonic(), _FIRST
-        told = False
-        while not ended.wait(wait):
-            wait, told = _EVERY, True
-            sys.stderr.write(f"\r\x1b[Kwmmadiag: {what}: {said(time.monotonic() - begun, self.begun.value, blocks)}")
+        def tell(seconds: float) -> None:
+            told.append(seconds)
+            sys.stderr.write(f"\r\x1b[Kwmmadiag: launch {number}, {name}: {said(seconds, self.begun.value, blocks)}")
             sys.stderr.flush()
-        if told:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+
+        try:
+            with telling(tell, _EVERY, _EVERY):
+                yield
+        finally:
+            if told:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
 
 
 def said(seconds: float, begun: int, blocks: int) -> str:
