@@ -106,6 +106,7 @@ YIELDS = [
         "i < n * m; ++i) out[i] = r;",
     ),
     ("rounded", "int tiles = n / 16; out[0] = tiles;", "(n + 16 - 1) / 16"),
+    ("rounded", "for (int i = 0; i < n / 2; ++i) out[i] = a[i];", "i < (m + 2 - 1) / 2"),
     ("looked_up", "const int* t = (const int*)b; int r = blockIdx.x % 3; out[r] = a[0];", "r = t[blockIdx.x]"),
     ("mapped", "int r = threadIdx.x, c = threadIdx.y; out[place(r, c)] = a[r * 64 + c];", "a[place(r, c)]"),
     (

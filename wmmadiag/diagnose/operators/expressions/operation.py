@@ -16,18 +16,23 @@ _WHOLE: Mapping[str, tuple[str, ...]] = {
     "&": (">>", "|"), "|": ("&", "^"), "^": ("+", "|", "&"),
 }  # fmt: skip
 _REAL: Mapping[str, tuple[str, ...]] = {"+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("*",)}
+_OTHERS = 3
+"""Other sizes that are rounded up in place of one."""
 
 
 @operator
 def rounded(program: Program) -> Iterator[Draft]:
-    """`(a + b - 1) / b` for `a / b`, and back, where neither differs between threads."""
+    """`(a + b - 1) / b` for `a / b`, where neither differs between threads; and of another size in place of `a`."""
     for one in program.expressions:
         if one.kind != "binary" or one.operator not in ("/", ">>") or not one.type.whole or one.varying is not False:
             continue
         left, right = one.operands
         size = text_of(right) if one.operator == "/" else binary(Text("1"), "<<", text_of(right))
-        more = binary(binary(text_of(left), "+", size), "-", Text("1"))
-        yield replaced(one, binary(more, one.operator, text_of(right)), f"{one.text} rounded up")
+        others = names_for(program, left, _OTHERS) if left.atom and left.kind != "literal" else ()
+        for whole in (text_of(left), *(Text(atom.text, precedence.POSTFIX) for atom in others)):
+            more = binary(binary(whole, "+", size), "-", Text("1"))
+            note = binary(whole, one.operator, text_of(right)).text
+            yield replaced(one, binary(more, one.operator, text_of(right)), f"{note} rounded up")
 
 
 @operator
