@@ -9,7 +9,7 @@ import pytest
 
 from wmmadiag.compile.driver import compile_source
 from wmmadiag.compile.languages import is_c_family, is_ptx
-from wmmadiag.compile.ptx_file import ptx_text
+from wmmadiag.compile.read import ptx_text
 from wmmadiag.compile.sources import read_text
 from wmmadiag.errors import ConfigurationError, PtxSyntaxError
 

@@ -13,10 +13,9 @@ from wmmadiag.gpu.arrays import DeviceArray, adopt
 from wmmadiag.gpu.assemble import assemble, check_target, nvjitlink
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.faults import failure, stray_writes
-from wmmadiag.gpu.kernel import grouped
+from wmmadiag.gpu.kernel import entries, entry_parameters, grouped
 from wmmadiag.gpu.meanings import MEANINGS, SAME_FAULT, meaning, same_fault
 from wmmadiag.gpu.memory import GUARD, placed
-from wmmadiag.gpu.parameters import entries, entry_parameters
 from wmmadiag.gpu.wire import Attributes, Failed, LaunchDone, Stray
 from wmmadiag.gpu.workers import Worker
 from wmmadiag.launch import Launch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wmmadiag.gpu.parameters import is_cooperative
+from wmmadiag.gpu.kernel import is_cooperative
 
 PTX = """
 .visible .entry waits(.param .u64 p) { mov.u32 %r1, %envreg2; ret; }

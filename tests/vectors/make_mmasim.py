@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from mmasim.nv_ptx import isa_mma, sim
 
-from wmmadiag.fidelity.tensor_operands import DTYPES, FIELDS, SMALL, operands
+from wmmadiag.fidelity.tensor import DTYPES, FIELDS, SMALL, operands
 
 ARCHES = {
     "sm_70": "Volta",

@@ -18,8 +18,17 @@ import numpy as np
 from cuda.bindings import driver, nvrtc
 
 from wmmadiag.fidelity.lane_operands import drawing
-from wmmadiag.fidelity.tensor import drawn_matrices, from_registers, ptx_of, tensor_forms, to_matrices, to_registers
-from wmmadiag.fidelity.tensor_operands import BYTES, DTYPES, Bits
+from wmmadiag.fidelity.tensor import (
+    BYTES,
+    DTYPES,
+    Bits,
+    drawn_matrices,
+    from_registers,
+    ptx_of,
+    tensor_forms,
+    to_matrices,
+    to_registers,
+)
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, wmma_map
 from wmmadiag.gpu import GpuKernel, GpuOptions, device
 from wmmadiag.launch import Launch

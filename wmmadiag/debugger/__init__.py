@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from wmmadiag.debugger.departure import Departure
 from wmmadiag.debugger.fragment_view import FragmentView
-from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import Target, open_target
 

@@ -21,7 +21,7 @@ from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.verdict import judge_case
 
 if TYPE_CHECKING:
-    from wmmadiag.debugger.moment import Moment
+    from wmmadiag.debugger.position import Moment
     from wmmadiag.debugger.session import Session
 
 _MOST_TILES = 20_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from wmmadiag.debugger.conditions import ANY, Conditions
 from wmmadiag.debugger.machine import Stop
-from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.session import Session
 from wmmadiag.errors import ConfigurationError
 

@@ -10,7 +10,7 @@ from wmmadiag.debugger.departure import first_time
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.debugger.moment import Moment
+    from wmmadiag.debugger.position import Moment
     from wmmadiag.debugger.session import Session
     from wmmadiag.results.diagnosis import Cause
 

@@ -18,7 +18,7 @@ from wmmadiag.provenance.model import Stage
 from wmmadiag.ptx.meaning import Dataflow, meaning
 
 if TYPE_CHECKING:
-    from wmmadiag.debugger.moment import Moment
+    from wmmadiag.debugger.position import Moment
     from wmmadiag.debugger.session import Session
 
 _TRIES = 4096

@@ -10,7 +10,7 @@ from functools import cached_property
 from wmmadiag.debugger.breakpoints import Breakpoints
 from wmmadiag.debugger.commands import breaking, loading, looking, running
 from wmmadiag.debugger.commands.command import Command, Reply
-from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.session import Session
 from wmmadiag.errors import ConfigurationError
 

@@ -11,7 +11,7 @@ from wmmadiag.debugger.text import fragment_text, moment_text, number
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.fragment_view import FragmentView
-    from wmmadiag.debugger.moment import Moment
+    from wmmadiag.debugger.position import Moment
 
 _CELL = "padding:1px 5px;text-align:right;font-family:monospace;font-size:11px"
 

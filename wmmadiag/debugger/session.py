@@ -14,7 +14,7 @@ from wmmadiag.debugger.departure import Departure, find_departure, moment_of_fin
 from wmmadiag.debugger.evidence import Evidence
 from wmmadiag.debugger.lines import SourceLines
 from wmmadiag.debugger.machine import MEMORY_LIMIT, StoppableLaunch
-from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.stepping import Stepping
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError, KernelFault

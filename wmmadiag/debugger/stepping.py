@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.lines import BARRIERS, MULTIPLICATIONS, TENSOR
 from wmmadiag.debugger.machine import Stop
-from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.travel import Travel
 from wmmadiag.errors import ConfigurationError
 

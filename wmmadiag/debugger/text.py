@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wmmadiag.debugger.fragment_view import FragmentView
     from wmmadiag.debugger.inspect import RegisterView, Waiting
     from wmmadiag.debugger.local_variables import Local
-    from wmmadiag.debugger.moment import Moment
+    from wmmadiag.debugger.position import Moment
     from wmmadiag.debugger.session import Session
 
 _MOST = 16

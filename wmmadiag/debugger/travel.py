@@ -10,8 +10,7 @@ from typing import Any
 from wmmadiag.debugger.conditions import ANY, NAN_KINDS, Conditions
 from wmmadiag.debugger.lines import MULTIPLICATIONS
 from wmmadiag.debugger.machine import Stop
-from wmmadiag.debugger.moment import Moment
-from wmmadiag.debugger.position import Position
+from wmmadiag.debugger.position import Moment, Position
 from wmmadiag.debugger.registers import nan_table
 from wmmadiag.errors import ConfigurationError
 

@@ -10,7 +10,7 @@ import numpy as np
 from wmmadiag.checks.registry import all_checks
 from wmmadiag.debugger.commands.breaking import stop_conditions
 from wmmadiag.debugger.commands.command import Command, Reply, Run, count_of, whole
-from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.stepping import Unit
 from wmmadiag.debugger.text import array_text, moment_text
 from wmmadiag.errors import ConfigurationError

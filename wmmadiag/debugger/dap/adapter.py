@@ -11,7 +11,7 @@ from wmmadiag.debugger.dap.scopes import EditorScopes, Row
 from wmmadiag.debugger.dap.wire import Message
 from wmmadiag.debugger.interpreter import Interpreter
 from wmmadiag.debugger.kept import kept
-from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.stepping import Unit
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 
