@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,10 @@ class EmulatorOptions:
     register_poison: int = REGISTER_POISON
 
 
+Region: TypeAlias = tuple[int, NDArray[np.uint8], bool]
+"""Device address, bytes, and whether it may be written."""
+
+
 def _hangs_on_others(raw: Mapping[str, Any]) -> bool:
     """Whether a finding of the engine is only so if no block that nobody watched did something about it."""
     return raw["check"] == "races" and str(raw["kind"]).startswith("blocks-")
@@ -107,20 +111,13 @@ class EmulatedKernel:
         self._check_options(launch)
         regions, extents = self.memory(launch)
         kernel, options = self.kernel, self.options
-        reserved, shared = kernel.layout.reserved_shared, self.shared_bytes(launch)
         table: list[tuple[int, int, int, int]] = []
         if "outputs" in options.checks:
             table, self.output_words = watched(launch, extents)
         extents += self._shared_extents(launch)
         start = time.perf_counter()
         result = native.engine().run(
-            kernel.program,
-            launch.grid,
-            launch.block,
-            [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions],
-            reserved,
-            shared,
-            launch.shared_bytes,
+            *self.placed(launch, regions),
             options.threads or len(os.sched_getaffinity(0)),
             options.budget.instructions,
             limit,
@@ -187,15 +184,9 @@ class EmulatedKernel:
         self.check_shape(launch)
         self._check_options(launch)
         regions, _ = self.memory(launch)
-        kernel, options = self.kernel, self.options
+        options = self.options
         made = native.debug(
-            kernel.program,
-            launch.grid,
-            launch.block,
-            [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions],
-            kernel.layout.reserved_shared,
-            self.shared_bytes(launch),
-            launch.shared_bytes,
+            *self.placed(launch, regions),
             options.poison,
             options.register_poison,
             list(options.warp_order),
@@ -204,6 +195,12 @@ class EmulatedKernel:
             interval,
         )
         return made, [data for _, data, _ in regions]
+
+    def placed(self, launch: Launch, regions: Sequence[Region]) -> tuple[Any, ...]:
+        """What every run of the engine takes first: the program, its shape and its memory; `regions`: of `memory`."""
+        rows = [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions]
+        reserved, shared = self.kernel.layout.reserved_shared, self.shared_bytes(launch)
+        return self.kernel.program, launch.grid, launch.block, rows, reserved, shared, launch.shared_bytes
 
     def fault(self, fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], launch: Launch) -> WmmadiagError:
         """The error for a fault as the engine reports it; `standings`: where groups of lanes stand."""
@@ -322,8 +319,8 @@ class EmulatedKernel:
                 hint="leave it empty for 0, 1, 2, …",
             )
 
-    def memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[MemoryExtent]]:
-        """(device address, bytes, writable) of all memory, and names for it: array arguments first, in their order."""
+    def memory(self, launch: Launch) -> tuple[list[Region], list[MemoryExtent]]:
+        """All memory, and names for it: array arguments first, in their order."""
         parameters = self.kernel.entry.parameters
         given = launch.parameters()
         if len(given) != len(parameters):
@@ -332,7 +329,7 @@ class EmulatedKernel:
                 place=self.kernel.entry.place,
                 hint="give one for each parameter of the kernel, in its order",
             )
-        regions: list[tuple[int, NDArray[np.uint8], bool]] = []
+        regions: list[Region] = []
         extents: list[MemoryExtent] = []
         placed = place_arrays(launch, regions)
         size = max((p.offset + p.size for p in parameters if isinstance(p, PtxParameter)), default=0)

@@ -126,13 +126,7 @@ class TrialLaunch:
             )
         placed = lowered.layout.static.get(selector)
         self._trials = native.trials(
-            lowered.program,
-            launch.grid,
-            launch.block,
-            [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions],
-            lowered.layout.reserved_shared,
-            kernel.shared_bytes(launch),
-            launch.shared_bytes,
+            *kernel.placed(launch, regions),
             options.poison,
             options.register_poison,
             kernel.patience,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 
 from wmmadiag.compare.observation import Axis, ElementDifference, Observation
@@ -178,16 +178,8 @@ def _compiled_lines(kernels: Sequence[CompiledVariant], verbose: bool) -> list[s
 
 def _most(uses: Sequence[ResourceUse | None]) -> ResourceUse | None:
     """The largest of each figure."""
-    known = [use for use in uses if use is not None]
-    if not known:
-        return None
-    return ResourceUse(
-        max(use.registers for use in known),
-        max(use.spill_stores for use in known),
-        max(use.spill_loads for use in known),
-        max(use.stack for use in known),
-        max(use.static_shared for use in known),
-    )
+    known = [astuple(use) for use in uses if use is not None]
+    return ResourceUse(*map(max, zip(*known, strict=True))) if known else None
 
 
 def _kernel_lines(compiled: CompiledVariant) -> list[str]:

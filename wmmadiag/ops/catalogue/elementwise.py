@@ -9,7 +9,7 @@ from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, spread
 from wmmadiag.ops.parts.epilogue_bounds import after
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
-from wmmadiag.ops.parts.settings import by_value
+from wmmadiag.ops.parts.settings import STEPS, by_value, steps_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 _ROWS = ("M", "N")
@@ -102,9 +102,7 @@ OPERATION = Operation(
         "beta": Parameter(
             "real", "1", "factor of the addend", spellings="beta", drafted=("1", "2"), factor_of="addend"
         ),
-        "steps": Parameter(
-            "word", "any", "the type of each step; any: the working type, f32 or f64", ("any", "as-stored")
-        ),
+        **STEPS,
     },
     oracle=_oracle,
     bound=_bound,
@@ -129,13 +127,6 @@ OPERATION = Operation(
             "activation",
             {f"{name}: {one.meaning}": name for name, one in FUNCTIONS.items()},
         ),
-        by_value(
-            "In which type is each step?",
-            "arithmetic",
-            "steps",
-            {"steps in the working type": "any", "steps in the type of the elements": "as-stored"},
-            "x",
-            types=("f16", "bf16"),
-        ),
+        steps_kept_in("x"),
     ),
 )

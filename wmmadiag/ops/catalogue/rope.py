@@ -11,7 +11,7 @@ from wmmadiag.ops.model import Arrays, Elements, Operation, Packed, Parameter, R
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
-from wmmadiag.ops.parts.settings import by_layout, by_value
+from wmmadiag.ops.parts.settings import STEPS, by_layout, by_value, steps_kept_in
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 # Of powers, sines and cosines that are computed in f32, fast ones among them: an angle is off by that part of it (the
@@ -122,9 +122,7 @@ OPERATION = Operation(
             spellings="theta base ropetheta ropebase freqbase thetabase basefreq rotarybase",
         ),
         "offset": Parameter("count", "0", "position of the first row", spellings="offset startpos posoffset start"),
-        "steps": Parameter(
-            "word", "any", "the type of each step; any: the working type, f32 or f64", ("any", "as-stored")
-        ),
+        **STEPS,
     },
     oracle=_oracle,
     bound=_bound,
@@ -159,13 +157,6 @@ OPERATION = Operation(
             {"an element of each half of a head": "halves", "neighbouring elements": "neighbours"},
         ),
         by_layout("How do heads lie?", _LAYOUTS, "x"),
-        by_value(
-            "In which type is each step?",
-            "arithmetic",
-            "steps",
-            {"steps in the working type": "any", "steps in the type of the elements": "as-stored"},
-            "x",
-            types=("f16", "bf16"),
-        ),
+        steps_kept_in("x"),
     ),
 )

@@ -21,6 +21,9 @@ EXPONENTIALS: Mapping[str, Parameter] = {
 }
 
 
+STEPS: Mapping[str, Parameter] = {
+    "steps": Parameter("word", "any", "the type of each step; any: the working type, f32 or f64", ("any", "as-stored")),
+}
 _EPILOGUE_TYPES = ("auto", "f16", "bf16")
 
 
@@ -99,6 +102,18 @@ def kept_in(operand: str, what: str, parameter: str, usual: str, *others: str) -
         ),
         (operand,),
         ("f16", "bf16"),
+    )
+
+
+def steps_kept_in(operand: str) -> Choice:
+    """In which type each step of a kernel is, whose `operand` is narrow."""
+    return by_value(
+        "In which type is each step?",
+        "arithmetic",
+        "steps",
+        {"steps in the working type": "any", "steps in the type of the elements": "as-stored"},
+        operand,
+        types=("f16", "bf16"),
     )
 
 
