@@ -61,3 +61,17 @@ def test_a_number_and_a_sign_are_told_by_what_becomes_of_them() -> None:
     more = ["shape:known to known", "token:number to number", "number:one more"]
     assert words("1] = 1;\n    b", "2] = 1;\n    b") == more
     assert words("* ldb", "/ ldb") == ["shape:known to new", "token:* to /"]
+
+
+def counting(*edits: tuple[str, str]) -> list[str]:
+    text = "f(a[0], a[1], a[2]); g(b[0], b[2], b[1]); h(1, 2);"
+    known = Familiarity({"k.cu": parse(text, "k.cu")})
+    places = [(text.index(old), old, new) for old, new in edits]
+    return list(known.counting([TextEdit("k.cu", at, at + len(old), new) for at, old, new in places]))
+
+
+def test_numbers_that_count_up_are_told() -> None:
+    assert counting(("a[1], a[2]", "a[2], a[1]")) == ["counting:less"]
+    assert counting(("b[2]", "b[1]"), ("b[1]", "b[2]")) == ["counting:further"]
+    assert counting(("a[0]", "c[0]")) == []
+    assert counting(("a[2]", "a[3]"), ("h(1", "h(0")) == []  # of two statements

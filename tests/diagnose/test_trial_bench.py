@@ -104,6 +104,17 @@ def test_fewer_accesses_outside_are_better_where_the_kernel_dies_of_them(tmp_pat
     assert 0 < kept.strays_before < bench.strays_before
 
 
+def test_what_hardly_spoils_anything_is_followed_at_once() -> None:
+    """Elements that another mistake makes wrong may be right by chance: those below nought behind a ReLU."""
+    made = change(TextEdit("k.cu", 0, 0, ";"))
+
+    def followed(mended: int, broken: int) -> bool:
+        outcome = Outcome(made, "worse", 1000, 1000 - mended + broken, mended, broken, 1000 - mended + broken)
+        return bool(helpful_at_once([Tried(Ranked(made, ("k.cu", 1), (), 0.0), outcome)]))
+
+    assert followed(740, 18) and not followed(740, 180) and not followed(100, 2)
+
+
 def test_statements_are_removed_replaced_moved_and_inserted(tmp_path: Path) -> None:
     bench = bench_of(product(tmp_path, ("float sum = 0.0f;", "float sum;\n    sum = 1.0f;")))
     texts = bench.texts

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import TextEdit
@@ -105,6 +106,23 @@ class Familiarity:
         if len(one.old) == len(one.new) == 1:
             yield from self._token(one.old[0], one.new[0], held.texts[start:stop])
 
+    def counting(self, edits: Sequence[TextEdit]) -> Iterator[str]:
+        """Whether a statement's numbers count up further with a change, as in `f(a[0], a[1], a[2])`, or less far."""
+        file, changed = edits[0].file, sorted((self._changed(one) for one in edits), key=lambda one: one.first)
+        held = self._files[file]
+        start, stop = held.around(changed[0].first, changed[-1].last)
+        apart = bisect.bisect_left(held.stops, changed[0].first) != bisect.bisect_left(held.stops, changed[-1].last)
+        if apart or any(one.file != file for one in edits):
+            return
+        new: list[bytes] = []
+        at = start
+        for one in changed:
+            new += [*held.texts[at : one.first], *one.new]
+            at = one.last
+        before, after = _steps(held.texts[start:stop]), _steps([*new, *held.texts[at:stop]])
+        if before != after:
+            yield f"counting:{'further' if after > before else 'less'}"
+
     def _token(self, old: bytes, new: bytes, around: Sequence[bytes]) -> Iterator[str]:
         """What is told of one token that stands for another one, by the statement around it."""
         kinds = tuple("name" if _NAME.match(one) else "number" if one[:1].isdigit() else "sign" for one in (old, new))
@@ -146,6 +164,12 @@ def _shape(tokens: Sequence[bytes]) -> tuple[bytes, ...]:
         b"v" if _NAME.match(one) and after != b"(" else b"0" if one[:1].isdigit() else one
         for one, after in zip(tokens, following, strict=False)
     )
+
+
+def _steps(tokens: Sequence[bytes]) -> int:
+    """How many of a statement's numbers are one more than the number before them."""
+    numbers = [int(one) for one in tokens if one.isdigit()]
+    return sum(other == one + 1 for one, other in pairwise(numbers))
 
 
 def _relation(old: bytes, new: bytes) -> str:

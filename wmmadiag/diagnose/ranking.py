@@ -111,6 +111,7 @@ def _familiar(familiarity: Familiarity, change: Change) -> Iterator[str]:
     yield f"come:{come}"
     yield f"familiar:{gone} to {come}"
     yield from familiarity.words(change.edits[0])
+    yield from familiarity.counting(change.edits)
 
 
 def _feeding(change: Change, sharing: Sharing) -> Iterator[str]:

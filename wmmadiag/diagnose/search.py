@@ -203,9 +203,9 @@ def helpful(bench: Bench, tried: Sequence[Tried], ledger: Ledger, tell: Tell) ->
 
 
 def helpful_at_once(tried: Sequence[Tried]) -> list[Tried]:
-    """Of changes that were tried, those with which a good part of what is wrong is gone, and nothing else is wrong: the
-    most helpful first, one of each outcome."""
-    known = [one for one in tried if one.outcome.verdict == "better" and _mended(one.outcome) >= _GOOD]
+    """Of changes that were tried, those with which a good part of what is wrong is gone, and hardly anything else is
+    wrong: the most helpful first, one of each outcome."""
+    known = [one for one in tried if _helps(one.outcome) and _mended(one.outcome) >= _GOOD]
     best: dict[float, Tried] = {}
     for one in sorted(known, key=lambda one: (-_mended(one.outcome), -one.ranked.score)):
         best.setdefault(_mended(one.outcome), one)

@@ -42,6 +42,11 @@ YIELDS = [
         "x >= n || x < 0",
     ),
     ("conjunct", f"{ROWS} if (r >= m) return; out[r * n + c] = a[0];", "if (r >= m || c >= n)"),
+    (
+        "conjunct",
+        "int y = threadIdx.y - 1, x = threadIdx.x - 1; bool in = y < m && x < n; if (in) out[0] = a[y * n + x];",
+        "in = y < m && x < n && y >= 0 && x >= 0",
+    ),
     ("connective", "if (m < n && n < 64) out[0] = a[0];", "m < n || n < 64"),
     ("connective", "if (m < n && n < 64) out[0] = a[0];", "if (n < 64)"),
     ("negation", "bool whole = m > n; if (whole) out[0] = a[0];", "if (!whole)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 from wmmadiag.diagnose.operators.comparisons import (
     ORDERINGS,
@@ -34,6 +35,9 @@ def conjunct(program: Program) -> Iterator[Draft]:
         for other in known.donors(one, names):
             yield replaced(one, binary(text_of(one), "&&", other), f"and {other.text}")
             yield replaced(one, binary(text_of(one), "||", other), f"or {other.text}")
+        if len(least := _not_negative(one)) > 1:
+            new = reduce(lambda first, then: binary(first, "&&", then), least, text_of(one))
+            yield replaced(one, new, " and ".join(["", *(part.text for part in least)]).strip())
         for symbol, other in _as_beside(one):
             yield replaced(one, binary(text_of(one), symbol, other), f"{_WORDS[symbol]} {other.text}")
         if leaves(one.statement):
@@ -45,6 +49,13 @@ def conjunct(program: Program) -> Iterator[Draft]:
                 yield replaced(one, binary(text_of(one), "&&", other), f"and {other.text}")
                 if other.operator in (">", "&&"):
                     yield replaced(one, binary(text_of(one), "||", other), f"or {other.text}")
+
+
+def _not_negative(one: Expression) -> list[Text]:
+    """`x >= 0` of each name that a condition holds to a bound alone."""
+    held = [part.operands[0] for part in _joined(one, "&&") if part.operator in ("<", "<=") and len(part.operands) == 2]
+    names = {part.text: part for part in held if part.kind == "name" and part.type.whole}
+    return [binary(text_of(part), ">=", Text("0")) for text, part in names.items() if f"{text} >= 0" not in one.text]
 
 
 def _as_beside(one: Expression) -> Iterator[tuple[str, Text]]:
