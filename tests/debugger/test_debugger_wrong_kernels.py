@@ -1,7 +1,8 @@
-"""A real terminal session on every wrong kernel reaches the fault by the path of docs/debugger.md.
+"""A session on every wrong kernel reaches the fault by the path of docs/debugger.md.
 
 `departure` in the first case that departs, then `why` and at most twice more `why`; a kernel that cannot be launched is
-refused at once. The truth about each is in its .truth.toml (kernels/README.md).
+refused at once. The truth about each is in its .truth.toml (kernels/README.md). The prompt runs in this process, where
+other tests have compiled these kernels; on the first kernel of each family it is a user's, in a real terminal.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from debugged import ATTENTION, KERNELS
+
+import wmmadiag
+from wmmadiag.debugger.interpreter import Interpreter
+from wmmadiag.debugger.prompt import Prompt
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,10 +27,33 @@ else:
     import tomli as tomllib
 
 TRUTHS = sorted(KERNELS.glob("*/wrong/*.truth.toml"))
+FIRST = [*{path.parent: path for path in reversed(TRUTHS)}.values()]
+"""One of each family."""
 PROMPT = "(wmmadiag) "
 _LOOKS = 3
 _AT = re.compile(r"\.cuh?:(\d+)")
 _LISTED = re.compile(r"^[ =≠]? *(\d+)  ", re.MULTILINE)
+
+
+class Typed(Protocol):
+    """A session that is typed into."""
+
+    def type(self, line: str) -> str:
+        """What a line answers."""
+
+
+class Here:
+    """A prompt in this process."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self._prompt = Prompt(Interpreter(wmmadiag.debug(ATTENTION)), self._said.append)
+
+    def type(self, line: str) -> str:
+        """What a line answers."""
+        self._said.clear()
+        assert self._prompt.run([line]) is None
+        return "\n".join(self._said)
 
 
 class Terminal:
@@ -68,36 +96,51 @@ def terminal() -> Iterator[Terminal]:
     assert made.leave() == 0
 
 
-def path_to(terminal: Terminal, card: Path) -> Iterator[set[int]]:
+@pytest.fixture(scope="module")
+def here() -> Here:
+    return Here()
+
+
+def path_to(session: Typed, card: Path) -> Iterator[set[int]]:
     """The lines that the short path names, one command after the other."""
-    shown = terminal.type(f"card {card}")
+    shown = session.type(f"card {card}")
     if shown.startswith("error: "):
         assert card.with_suffix(".cu").name in shown, shown
         yield {*map(int, _AT.findall(shown))}
         return
-    departed = terminal.type("departure")
+    departed = session.type("departure")
     if departed.startswith("error: it does not depart"):
-        cases = re.findall(r"^  (\S+)$", terminal.type("case"), re.MULTILINE)
+        cases = re.findall(r"^  (\S+)$", session.type("case"), re.MULTILINE)
         for case in cases:
-            assert not terminal.type(f"case {case}").startswith("error: ")
-            departed = terminal.type("departure")
+            assert not session.type(f"case {case}").startswith("error: ")
+            departed = session.type("departure")
             if not departed.startswith("error: it does not depart"):
                 break
     assert not departed.startswith("error: "), departed
     yield {*map(int, _AT.findall(departed))}
     for _ in range(_LOOKS):
-        yield {*map(int, _LISTED.findall(terminal.type("why")))}
+        yield {*map(int, _LISTED.findall(session.type("why")))}
 
 
-@pytest.mark.subprocess
-@pytest.mark.parametrize("truth", TRUTHS, ids=lambda path: path.name.removesuffix(".truth.toml"))
-def test_a_real_session_reaches_the_fault(terminal: Terminal, truth: Path) -> None:
+def held(session: Typed, truth: Path) -> None:
+    """The path on one kernel names a line of its fault."""
     facts = tomllib.loads(truth.read_text("utf-8"))
     lines = {*facts["lines"], *facts.get("second", {}).get("lines", [])}
     card = truth.with_name(truth.name.removesuffix(".truth.toml") + ".toml")
     seen: list[set[int]] = []
-    for named in path_to(terminal, card):
+    for named in path_to(session, card):
         if named & lines:
             return
         seen.append(named)
     raise AssertionError(f"{sorted(lines)} in none of {[sorted(one) for one in seen]}")
+
+
+@pytest.mark.parametrize("truth", TRUTHS, ids=lambda path: path.name.removesuffix(".truth.toml"))
+def test_a_session_reaches_the_fault(here: Here, truth: Path) -> None:
+    held(here, truth)
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("truth", FIRST, ids=lambda path: path.name.removesuffix(".truth.toml"))
+def test_a_real_session_reaches_the_fault(terminal: Terminal, truth: Path) -> None:
+    held(terminal, truth)
