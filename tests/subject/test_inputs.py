@@ -5,6 +5,7 @@ import pytest
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES, element_type, poison_pattern, storage_dtype
+from wmmadiag.subject import inputs
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.inputs import draw, rounded
 from wmmadiag.subject.storage import Placement, damage, is_poison, poisoned
@@ -88,3 +89,21 @@ def test_damage_outside_and_inside():
     assert (found.count, found.first) == (2, 8)
     assert Placement((4, 8), (10, 1), 0).overlaps_itself() is False
     assert Placement((4, 8), (7, 1), 0).overlaps_itself() is True
+
+
+def test_what_is_drawn_again_is_kept_within_a_bound(monkeypatch) -> None:
+    monkeypatch.setattr(inputs, "_kept", {})
+    monkeypatch.setattr(inputs, "_KEPT_BYTES", 4096)
+    made = []
+    monkeypatch.setattr(inputs, "_generator", lambda seed, name: made.append(name) or np.random.default_rng(seed))
+
+    def drawn(name: str, elements: int) -> None:
+        draw("", {name: ((elements,), TYPES["f32"])}, 1)
+        assert sum(one.nbytes for one in inputs._kept.values()) <= 4096
+
+    for name, elements in (("a", 512), ("b", 512), ("a", 512), ("c", 512), ("a", 512), ("b", 512)):
+        drawn(name, elements)
+    assert made == ["a", "b", "c", "b"]  # used last, "a" outlives "b"
+    drawn("large", 2048)
+    drawn("large", 2048)
+    assert made[4:] == ["large", "large"]  # larger than all that is kept together

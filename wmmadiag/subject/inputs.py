@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,7 +30,11 @@ def default_distribution(element: ElementType) -> str:
 
 _LARGE = 32.0
 """Of some of them the exponential overflows where no maximum is taken away first."""
-_KEPT = 1 << 19  # elements of a tensor that is kept for the next draw
+_KEPT_BYTES = 1 << 26
+"""Of the tensors that are kept for the next draw."""
+_kept: dict[tuple[object, ...], NDArray[Any]] = {}
+"""The one used last is the last one."""
+_keeping = Lock()
 
 
 def draw(
@@ -56,7 +60,7 @@ def draw(
         role: (overrides or {}).get(role) or _drawn(distribution, element, hard)
         for role, (_, element) in tensors.items()
     }
-    plain = {role: one for role, one in tensors.items() if chosen[role] not in hard and math.prod(one[0]) <= _KEPT}
+    plain = {role: one for role, one in tensors.items() if chosen[role] not in hard and _is_kept(*one)}
     found = {role: _plain(chosen[role], shape, element, seed, role).copy() for role, (shape, element) in plain.items()}
     values = {
         role: _INDEPENDENT.get(chosen[role], _normal)(shape, element, _generator(seed, role))
@@ -76,10 +80,24 @@ def _drawn(distribution: str, element: ElementType, hard: Mapping[str, HardInput
     return own if distribution in hard and not element.is_float else distribution or own
 
 
-@lru_cache(maxsize=16)
+def _is_kept(shape: tuple[int, ...], element: ElementType) -> bool:
+    return math.prod(shape) * storage_dtype(element).itemsize <= _KEPT_BYTES
+
+
 def _plain(distribution: str, shape: tuple[int, ...], element: ElementType, seed: int, role: str) -> NDArray[Any]:
     """The values of one tensor, kept: a kernel of which nothing is known is read in many ways on the same numbers."""
-    return rounded(_INDEPENDENT.get(distribution, _normal)(shape, element, _generator(seed, role)), element)
+    key = (distribution, shape, element, seed, role)
+    with _keeping:
+        found = _kept.pop(key, None)
+        if found is not None:
+            _kept[key] = found
+            return found
+    made = rounded(_INDEPENDENT.get(distribution, _normal)(shape, element, _generator(seed, role)), element)
+    with _keeping:
+        _kept[key] = made
+        while sum(one.nbytes for one in _kept.values()) > _KEPT_BYTES:
+            del _kept[next(iter(_kept))]
+    return made
 
 
 def rounded(values: Values, element: ElementType) -> NDArray[Any]:

@@ -50,11 +50,14 @@ def card_read_as(card: Card, reading: Reading) -> Card:
         if reading.packed is not None and argument.packed and not argument.packing:
             together = packed_views(OPERATIONS[card.computes.operation], *reading.packed, argument.place)
             return replace(argument, views=together, packed=reading.packed[0], packing=reading.packed[1])
-        views = tuple(
-            replace(
-                view, role=reading.roles.get(view.role, view.role), layout=reading.layouts.get(view.role, view.layout)
-            )
+        read = [
+            (reading.roles.get(view.role, view.role), reading.layouts.get(view.role, view.layout))
             for view in argument.views
+        ]
+        if read == [(view.role, view.layout) for view in argument.views]:
+            return argument
+        views = tuple(
+            replace(view, role=role, layout=layout) for view, (role, layout) in zip(argument.views, read, strict=True)
         )
         known = OPERATIONS[card.computes.operation].roles
         changed = [new.role for old, new in zip(argument.views, views, strict=True) if old.role != new.role]

@@ -6,10 +6,15 @@ needs to follow keys, brackets, strings and comments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
 KeyPath: TypeAlias = tuple[str | int, ...]
+
+_SKIPPED = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_BARE = re.compile(r"[\w-]*")
+_SKIPPED_IN_LINE = re.compile(r"(?:[ \t]+|#[^\n]*)*")
 
 
 def key_lines(text: str) -> Mapping[KeyPath, int]:
@@ -36,16 +41,12 @@ class _Scanner:
         self.position += count
         return taken
 
-    def skip(self, blanks: str = " \t\r\n") -> None:
+    def skip(self, blanks: re.Pattern[str] = _SKIPPED) -> None:
         """Blanks and comments."""
-        while self.peek():
-            if self.peek() in blanks:
-                self.advance()
-            elif self.peek() == "#":
-                while self.peek() not in ("", "\n"):
-                    self.advance()
-            else:
-                return
+        found = blanks.match(self.text, self.position)
+        assert found is not None  # nothing is as good as a blank
+        if found.end() > self.position:
+            self.advance(found.end() - self.position)
 
     def document(self) -> None:
         table: KeyPath = ()
@@ -63,7 +64,7 @@ class _Scanner:
         array = self.peek(2) == "[["
         self.advance(2 if array else 1)
         keys = self.keys()
-        self.skip(" \t")
+        self.skip(_SKIPPED_IN_LINE)
         self.advance(2 if array else 1)
         path: KeyPath = ()
         for depth, key in enumerate(keys):
@@ -79,17 +80,15 @@ class _Scanner:
     def keys(self) -> list[str]:
         found = []
         while True:
-            self.skip(" \t")
+            self.skip(_SKIPPED_IN_LINE)
             if self.peek() in ("'", '"'):
                 found.append(self.string())
             else:
-                start = self.position
-                while self.peek() and (self.peek().isalnum() or self.peek() in "-_"):
-                    self.advance()
-                if self.position == start:
-                    self.advance()  # not valid TOML after all: never stand still
-                found.append(self.text[start : self.position])
-            self.skip(" \t")
+                bare = _BARE.match(self.text, self.position)
+                assert bare is not None  # no letter is as good as one
+                self.advance(len(bare[0]) or 1)  # not valid TOML after all: never stand still
+                found.append(bare[0] or self.text[self.position - 1 : self.position])
+            self.skip(_SKIPPED_IN_LINE)
             if self.peek() != ".":
                 return found
             self.advance()
@@ -100,12 +99,12 @@ class _Scanner:
         for key in self.keys():
             path = (*path, key)
             self.lines.setdefault(path, line)
-        self.skip(" \t")
+        self.skip(_SKIPPED_IN_LINE)
         self.advance()  # =
         self.value(path)
 
     def value(self, path: KeyPath) -> None:
-        self.skip(" \t")
+        self.skip(_SKIPPED_IN_LINE)
         self.lines.setdefault(path, self.line)
         if self.peek() == "[":
             self.advance()
