@@ -105,3 +105,27 @@ def test_a_launch_in_a_template_of_the_host_is_run_with_the_types_that_are_tried
     assert report.status == status
     said = " ".join(report.assumed)
     assert "RMSNormKernel<4, float>" in said and "T = float" in said  # gcd(16 / sizeof(float), d) is 8 for no d
+
+
+def explicit(tmp_path, *edits):
+    text = BARE.read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    name = read_kernel(BARE, text, SubjectOptions()).declared.function.qualified
+    head = text[text.index(f"{name}(") + len(name) :]
+    path = tmp_path / "k.cu"
+    path.write_text(f"{text}\ntemplate __global__ void {name}<64, 64, 16, 2>{head[: head.index('{')]};\n")
+    return path
+
+
+def test_an_instantiation_that_the_source_asks_for_is_taken_and_no_other(tmp_path):
+    report = wmmadiag.check(explicit(tmp_path))
+    assert report.status == "passed"
+    assert any("<64, 64, 16, 2> is what the source asks for" in one for one in report.assumed)
+    assert [one.entry for one in report.compiled] and "64, 64, 16, 2" in report.compiled[0].entry
+
+
+def test_a_wrong_one_that_the_source_asks_for_and_does_not_launch_is_asked_about(tmp_path):
+    with pytest.raises(ConfigurationError):
+        wmmadiag.check(explicit(tmp_path, ("fb[j], acc[i][j]", "fb[i], acc[i][j]")))

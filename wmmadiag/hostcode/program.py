@@ -83,6 +83,16 @@ class Program:
             self._instantiations[source.name] = list(descendants(source.root, "template_instantiation"))
         return self._instantiations[source.name]
 
+    def instantiated(self, template: Found) -> list[str]:
+        """The name expressions of a function template's explicit instantiations, each once: `launch<half>`."""
+        found = [
+            (source, next(descendants(one, "template_function"), None))
+            for source in self.sources for one in self.instantiations(source)
+        ]  # fmt: skip
+        texts = [source.words(node).partition("<") for source, node in found if node is not None]
+        own = [arguments for name, _, arguments in texts if name.split("::")[-1].strip() == template.function.name]
+        return [f"{template.function.qualified}<{one}" for one in dict.fromkeys(own)]
+
     def kernels(self, name: str = "") -> list[Found]:
         """The kernels of a plain name, those with a body first; all without one."""
         listed = self.functions.get(name, []) if name else [one for each in self.functions.values() for one in each]

@@ -167,6 +167,9 @@ def read_kernel(
     commented = comments and not own
     if commented:
         own = _launched_in_a_comment(path, text, options, program, declared[0])
+    if not own and "<" not in entry and (explicit := program.instantiated(declared[0])):
+        entry, *_ = explicit
+        remarks += (f"the instantiation {entry} is {'one that' if len(explicit) > 1 else 'what'} the source asks for",)
     given = _given_arguments(entry)
     if given:
         own = [pair for pair in own if _same_arguments(pair[0].kernel.arguments, given)] or own
