@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.registry import Check, Context
 from wmmadiag.checks.run import CheckedRuns, emulator_of
 from wmmadiag.compile.model import Compilation
-from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel
@@ -193,15 +193,6 @@ class Workbench:
         self.card = card
         self._sessions.clear()
 
-    def compiled(self, path: Path, options: CompileOptions, texts: Texts) -> Compilation:
-        """Compile a source with some files' texts replaced.
-
-        Raises:
-            CompileError: it does not compile.
-            ConfigurationError: a part of the installation is missing.
-        """
-        return self.compiler.changed(path, options, texts)
-
     def _budget(self, case: Case) -> Budget:
         """What a changed kernel may use for a case; what the case itself used is 0 where it did not end."""
         if case.name not in self._used:
@@ -212,7 +203,7 @@ class Workbench:
         key = tuple(sorted((str(path), text) for path, text in texts.items()))
         if key not in self._sessions:
             runs = _Recording(CheckedRuns(self.checks))
-            compiler = self.compiler if not texts else _Replacing(self, texts)
+            compiler = self.compiler if not texts else partial(self.compiler.changed, texts=texts)
             self._sessions[key] = (
                 Session(self.card, self.arch, self.backend, compiler, runs, readings=not texts),
                 runs,
@@ -220,17 +211,6 @@ class Workbench:
             while len(self._sessions) > 64:
                 self._sessions.pop(next(iter(self._sessions)))
         return self._sessions[key]
-
-
-@dataclass(slots=True)
-class _Replacing:
-    """Compiles a source with some files' texts replaced."""
-
-    bench: Workbench
-    texts: Texts
-
-    def __call__(self, path: Path, options: CompileOptions) -> Compilation:
-        return self.bench.compiled(path, options, self.texts)
 
 
 def _size(case: Case) -> float:
