@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from typing import ClassVar
 
 from wmmadiag.place import Place, chain_of, own_place
@@ -170,3 +171,23 @@ def uninstalled_of(error: BaseException) -> str:
         if extra and package.replace("-", "_").startswith(name):
             return f"{name} is not installed\nnext: pip install 'wmmadiag[{extra}]'"
     return f"{name} is not installed\nnext: pip install --force-reinstall wmmadiag"
+
+
+_NAMED = 3  # at most, of words that are equally near
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint such as "did you mean 'grid'?", or the list of what is known when nothing is near.
+
+    Words that are equally near are all named: "did you mean 'gemm' or 'gemv'?".
+    """
+    import difflib
+
+    words = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word, words, n=_NAMED, cutoff=0.6)
+    if not near:
+        return "known here: " + ", ".join(words)
+    # The operands as get_close_matches has them: the ratio is not symmetric.
+    ratios = [difflib.SequenceMatcher(None, one, word).ratio() for one in near]
+    equal = sorted(f"'{one}'" for one, ratio in zip(near, ratios, strict=True) if ratio == ratios[0])
+    return f"did you mean {', '.join(equal[:-1])}{' or ' if equal[1:] else ''}{equal[-1]}?"

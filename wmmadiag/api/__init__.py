@@ -17,7 +17,7 @@ from wmmadiag import backends
 from wmmadiag.api.launchable import Kernel
 from wmmadiag.api.options import Macros, SubjectKeywords, subject_options
 from wmmadiag.backends import RunLimits
-from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
+from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError, did_you_mean
 from wmmadiag.processes.deadline import deadline
 
 if TYPE_CHECKING:
@@ -159,7 +159,6 @@ def kernel(
 
 def _known_distribution(inputs: str) -> None:
     from wmmadiag.subject.distributions import DISTRIBUTIONS
-    from wmmadiag.subject.suggest import did_you_mean
 
     if inputs and inputs not in DISTRIBUTIONS:
         raise ConfigurationError(f"unknown distribution '{inputs}'", hint=did_you_mean(inputs, DISTRIBUTIONS))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
@@ -153,7 +153,6 @@ def element_of(array: NDArray[Any]) -> ElementType:
 
 def _element_named(dtype: str) -> ElementType:
     from wmmadiag.numerics.element_types import TYPES, element_type
-    from wmmadiag.subject.suggest import did_you_mean
 
     found = element_type(str(dtype))
     if found is None:
@@ -163,7 +162,6 @@ def _element_named(dtype: str) -> ElementType:
 
 def _operation(name: str) -> Operation:
     from wmmadiag.ops import OPERATIONS
-    from wmmadiag.subject.suggest import did_you_mean
 
     known = {key: operation for key, operation in OPERATIONS.items() if operation.oracle is not None}
     if name not in known:
@@ -172,8 +170,6 @@ def _operation(name: str) -> Operation:
 
 
 def _check_roles(spec: Operation, inputs: dict[str, NDArray[Any]]) -> None:
-    from wmmadiag.subject.suggest import did_you_mean
-
     roles = [name for name, role in spec.roles.items() if not role.output]
     for name, array in inputs.items():
         if name not in roles:
@@ -200,7 +196,6 @@ def _evaluated(
     from wmmadiag.ops.shapes import ShapeMismatch, extents_of
     from wmmadiag.subject.card import Card, Computes, LaunchShape, Places
     from wmmadiag.subject.shapes import check_shapes
-    from wmmadiag.subject.suggest import did_you_mean
     from wmmadiag.subject.symbols import evaluate_parameters, operation_scope
 
     for name, value in given.items():

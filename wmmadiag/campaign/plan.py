@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wmmadiag.subject.suggest import did_you_mean
+from wmmadiag.errors import did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib

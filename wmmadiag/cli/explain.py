@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from wmmadiag.cli.arguments import add_colour, add_compilation, add_detail, add_inputs, definitions, natural, positive
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
     from wmmadiag.provenance.explained import Explained
@@ -92,8 +92,6 @@ def role_of(case: BoundCase, name: str) -> str:
     Raises:
         ConfigurationError: there is none, or it is an input.
     """
-    from wmmadiag.subject.suggest import did_you_mean
-
     names: dict[str, tuple[str, str]] = {}
     for argument in case.arguments:
         for role in argument.placements:

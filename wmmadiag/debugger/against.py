@@ -14,10 +14,9 @@ from wmmadiag.compare.comparison import wrong_elements
 from wmmadiag.debugger.first_store import element_name, first_store
 from wmmadiag.debugger.fragment_view import FragmentView
 from wmmadiag.debugger.target import open_target
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.card_files.read import load_card
-from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.verdict import judge_case
 
 if TYPE_CHECKING:

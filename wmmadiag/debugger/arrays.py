@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from wmmadiag.debugger.conditions import Watchpoint
 from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.numerics.element_types import TYPES, ElementType, element_type, storage_dtype
 from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.suggest import did_you_mean
 
 _ELEMENT = re.compile(r"\s*&?\s*([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)")
 

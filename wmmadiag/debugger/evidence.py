@@ -16,10 +16,9 @@ from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.debugger.target import Target
 from wmmadiag.emulator import Budget, EmulatedKernel, EmulatorOptions
-from wmmadiag.errors import BudgetError, ConfigurationError, UndecidedError, WmmadiagError
+from wmmadiag.errors import BudgetError, ConfigurationError, UndecidedError, WmmadiagError, did_you_mean
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.verdict import judge_case, wrong_masks
 
 _PATIENCE = 5.0

@@ -20,12 +20,11 @@ from wmmadiag.debugger.registers import (
 from wmmadiag.emulator.decoded import Value
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.emulator.kernel import REGISTER_POISON
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
 from wmmadiag.provenance import SliceStep, explain
 from wmmadiag.ptx.meaning import meaning
-from wmmadiag.subject.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

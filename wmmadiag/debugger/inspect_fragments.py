@@ -17,10 +17,9 @@ from wmmadiag.debugger.lines import MULTIPLICATIONS, SourceLines
 from wmmadiag.debugger.machine import Standing, StoppableLaunch
 from wmmadiag.debugger.registers import LETTERS, fragment_values, layout
 from wmmadiag.debugger.target import Target
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.place import Place
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from tree_sitter import Node

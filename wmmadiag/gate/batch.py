@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wmmadiag.errors import ConfigurationError, SeveralKernelsError, UnsupportedError, WmmadiagError
+from wmmadiag.errors import ConfigurationError, SeveralKernelsError, UnsupportedError, WmmadiagError, did_you_mean
 from wmmadiag.gate.task import Task, TaskOutcome
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def plan(
         ConfigurationError: no card has a case or variant of some name, or an architecture is unknown.
     """
     from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.subject.suggest import did_you_mean
 
     targets = list(dict.fromkeys(None if arch is None else CompileOptions(arch=arch).arch for arch in arches))
     if len(paths) == 1 or (cases is None and variants is None):

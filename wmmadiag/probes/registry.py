@@ -15,7 +15,7 @@ from functools import cache
 from types import ModuleType
 
 from wmmadiag import probes
-from wmmadiag.errors import ConfigurationError, KernelFault, WmmadiagError
+from wmmadiag.errors import ConfigurationError, KernelFault, WmmadiagError, did_you_mean
 from wmmadiag.probes.answer import Answer, Answered
 from wmmadiag.probes.machine import Platform
 
@@ -65,8 +65,6 @@ def select(names: Iterable[str]) -> tuple[Probe, ...]:
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in known:
-            from wmmadiag.subject.suggest import did_you_mean
-
             raise ConfigurationError(f"there is no probe '{name}'", hint=did_you_mean(name, known))
     return tuple(known[name] for name in wanted) if wanted else tuple(known.values())
 

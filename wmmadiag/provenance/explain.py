@@ -14,14 +14,13 @@ from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.decoded import CODE_SHIFT, TRANSPOSED, Decoded, Value
 from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.memory_layout import PARAMETER_BASE
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance.origin import ALIKE, SliceStep
 from wmmadiag.provenance.watch import STORES, BlockRecorder, WatchedAccess, WatchedStep
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import PtxParameter
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.suggest import did_you_mean
 
 
 def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int], *, most: int = 6000) -> SliceStep:

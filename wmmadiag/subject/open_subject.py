@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 
 from wmmadiag.compile.languages import is_ptx
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.binding import DISPLACED
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_files.read import load_card
-from wmmadiag.subject.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

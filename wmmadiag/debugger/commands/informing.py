@@ -9,8 +9,7 @@ import numpy as np
 
 from wmmadiag.debugger.commands.command import Reply, as_numbers
 from wmmadiag.debugger.text import grid, number, register_text, waiting_text
-from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.suggest import did_you_mean
+from wmmadiag.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.interpreter import Interpreter

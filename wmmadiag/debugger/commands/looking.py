@@ -25,9 +25,8 @@ from wmmadiag.debugger.text import (
     number,
     register_text,
 )
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.numerics.element_types import storage_dtype
-from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.interpreter import Interpreter

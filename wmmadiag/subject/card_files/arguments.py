@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wmmadiag.errors import did_you_mean
 from wmmadiag.numerics.element_types import ALIASES, TYPES, ElementType, element_type
 from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.subject import card_keys
@@ -12,7 +13,6 @@ from wmmadiag.subject.card_files import stored
 from wmmadiag.subject.card_files.table import Table
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.packed import packed_views
-from wmmadiag.subject.suggest import did_you_mean
 
 MOST_BYTES = 64 << 20
 """Of the values of one argument that a card holds as bytes."""

@@ -12,7 +12,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
 from wmmadiag.subject import card_keys
@@ -34,7 +34,6 @@ from wmmadiag.subject.card_files.arguments import changed_arguments, read_argume
 from wmmadiag.subject.card_files.places import key_lines
 from wmmadiag.subject.card_files.table import Table, type_name
 from wmmadiag.subject.distributions import DISTRIBUTIONS
-from wmmadiag.subject.suggest import did_you_mean
 
 MAX_CARD_BYTES = 1 << 20
 MAX_CASES = 1000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Expression, Places
-from wmmadiag.subject.suggest import did_you_mean
 
 _TYPE_NAMES: Mapping[type, str] = {
     dict: "a table", list: "an array", str: "a string", bool: "a boolean", int: "an integer", float: "a number"

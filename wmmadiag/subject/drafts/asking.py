@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wmmadiag.csource.lexical import macros
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.hostcode.program import Program
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.model import Draft, Open
 from wmmadiag.subject.drafts.recognise import Recognised
-from wmmadiag.subject.suggest import did_you_mean
 
 
 def opinion(found: Recognised) -> str:
