@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +12,21 @@ from ptx_kernels import kernel, run
 from wmmadiag.emulator import EmulatorOptions
 from wmmadiag.emulator.observer import (
     AccessKind,
-    BarrierKind,
     MemorySpace,
     lanes_of,
     register_values,
 )
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import Launch
+
+
+class BarrierKind(IntEnum):
+    """As in observer.hpp."""
+
+    ARRIVE = 0
+    WAIT = 1
+    RELEASE = 2
+    WARP = 3
 
 
 class Access(NamedTuple):

@@ -2,12 +2,14 @@
 
 import pytest
 
-from wmmadiag.fidelity.written import shortest_spelling
+from wmmadiag.fidelity.written import spellings
 from wmmadiag.ptx.instructions import lookup, rows
 from wmmadiag.ptx.ir import Access
 from wmmadiag.ptx.meaning import FLOWS, Dataflow, meaning
 
-SHORTEST = sorted({shortest_spelling(form) for forms in rows().values() for form in forms if form.opcode != "mma"})
+SHORTEST = sorted(
+    {min(spellings(form), key=len) for forms in rows().values() for form in forms if form.opcode != "mma"}
+)
 WRITES_NOTHING = {Dataflow.STORE, Dataflow.COPY}
 NEEDS_A_RESULT = {
     Dataflow.MOVE,

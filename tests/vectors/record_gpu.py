@@ -26,7 +26,6 @@ from wmmadiag.fidelity.tensor import (
     from_registers,
     ptx_of,
     tensor_forms,
-    to_matrices,
     to_registers,
 )
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, wmma_map
@@ -123,6 +122,14 @@ def _check(result: tuple[Any, ...]) -> Any:
     if int(status) != 0:
         raise SystemExit(f"CUDA call failed: {status!r}")
     return values[0] if len(values) == 1 else values
+
+
+def to_matrices(map_: FragmentMap, words: Any, dtype: Any) -> Any:
+    """Matrices [n, tiles, rows, columns] of registers."""
+    elements = from_registers(map_, words)
+    out = np.zeros((len(words), map_.tiles, *map_.shape), dtype=dtype)
+    out[:, map_.tile, map_.row, map_.col] = elements.astype(dtype)
+    return out
 
 
 def record_sums(arch: str, tiles: int, arrays: dict[str, Bits]) -> None:

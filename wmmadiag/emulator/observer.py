@@ -5,7 +5,8 @@ An observer (`EmulatorOptions.observer`) has those of these methods that it want
 - `on_memory(where, space, kind, active, size, addresses)`: lanes of a warp are about to touch memory; `addresses` are
   32 uint64, those of inactive lanes undefined. Comes before bounds are checked: the last event before a fault is the
   access that faulted. A fragment load or store is one event whose "lanes" are the fragment's lines.
-- `on_barrier(where, kind, barrier, active)`: lanes arrived at a barrier, or it let its waiters go.
+- `on_barrier(where, kind, barrier, active)`: lanes arrived at a barrier, or it let its waiters go; `BarrierKind` in
+  observer.hpp.
 - `on_instruction(where, active, registers)`: an instruction was executed by the active lanes; `registers` is the
   warp's register file after it. Lower with `share_registers=False` to tell all registers apart.
 
@@ -47,15 +48,6 @@ class AccessKind(IntEnum):
     ATOMIC = 2
     ASYNC_LOAD = 3
     ASYNC_STORE = 4
-
-
-class BarrierKind(IntEnum):
-    """`BarrierKind` in observer.hpp. RELEASE: the barrier of the block let its waiters go; WARP: bar.warp.sync."""
-
-    ARRIVE = 0
-    WAIT = 1
-    RELEASE = 2
-    WARP = 3
 
 
 def lanes_of(mask: int) -> NDArray[np.int64]:

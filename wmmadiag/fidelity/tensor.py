@@ -222,11 +222,3 @@ def from_registers(map_: FragmentMap, words: Array) -> Array:
     mask = np.uint64(2**map_.element_bits - 1)
     split = (words.astype(np.uint64).transpose(0, 2, 1)[..., None] >> shifts) & mask
     return split.reshape(len(words), 32, map_.elements)
-
-
-def to_matrices(map_: FragmentMap, words: Array, dtype: Any) -> Array:
-    """Matrices [n, tiles, rows, columns] of registers."""
-    elements = from_registers(map_, words)
-    out = np.zeros((len(words), map_.tiles, *map_.shape), dtype=dtype)
-    out[:, map_.tile, map_.row, map_.col] = elements.astype(dtype)
-    return out

@@ -41,12 +41,6 @@ def spellings(form: Form) -> Iterator[str]:
         yield opcode + "".join(combined)
 
 
-def shortest_spelling(form: Form) -> str:
-    """The first of them that has the fewest letters."""
-    opcode, choices = _choices(form)
-    return opcode + "".join(min(some, key=len) for some in choices)
-
-
 def _choices(form: Form) -> tuple[str, list[list[str]]]:
     """A row's opcode, and what may stand at each place behind it."""
     modifiers = form.syntax.partition(" ")[0]
