@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.parts.score_terms import score_terms
 from wmmadiag.ops.work import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
+from wmmadiag.subject.check import session_for
 from wmmadiag.subject.compiling import SubjectCompiler
-from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+from wmmadiag.subject.symbols import rendered_entry
 from wmmadiag.subject.verdict import judge_case
 
 
@@ -110,14 +110,7 @@ def _largest(card: Card, variant: Variant) -> Case:
 def _measured(bound: BoundCase, compiler: SubjectCompiler, arch: str, backend: str, repeats: int) -> BenchRow:
     card, variant = bound.card, bound.variant
     entry = rendered_entry(card, bound.case, variant)
-    macros = rendered_macros(card, bound.case, variant)
-    options = CompileOptions(
-        arch=arch,
-        macros={name: value or None for name, value in macros.items()},
-        include_paths=card.include_paths,
-        std=card.std,
-        name_expressions=(entry,) if "<" in entry else (),
-    )
+    options = session_for(card, arch, None, compiler).compile_options(bound.case, variant)
     compilation = compiler(variant.source or card.source, options)
     symbol = compilation.entry(entry).name
     if backend == "emulator":

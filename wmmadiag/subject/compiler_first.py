@@ -11,7 +11,6 @@ from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
@@ -45,7 +44,7 @@ def check_compiles(path: Path, options: SubjectOptions) -> None:
 
     if _is_cuda(path):
         with suppress(ConfigurationError):
-            compile_source(path, _options(options))
+            compile_source(path, options.compilation())
 
 
 def _is_cuda(path: Path) -> bool:
@@ -59,14 +58,4 @@ def _check_limits(path: Path, options: SubjectOptions) -> None:
 
     # The user's own headers alone: what a library's macros expand to is asked with the compilation.
     tree = read_tree(read_text(path), path.as_posix(), (), lambda _: True)
-    check_limits(OwnFiles(tree, _options(options).macros))
-
-
-def _options(options: SubjectOptions) -> CompileOptions:
-    from wmmadiag.compile.options import CompileOptions
-
-    return CompileOptions(
-        macros={name: value or None for name, value in options.macros.items()},
-        include_paths=options.include_paths,
-        std=options.std or "c++17",
-    )
+    check_limits(OwnFiles(tree, options.defines))

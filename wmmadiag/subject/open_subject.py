@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError, did_you_mean
@@ -14,6 +15,9 @@ from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.binding import DISPLACED
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_files.read import load_card
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.options import CompileOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,17 @@ class SubjectOptions:
     symbols: Mapping[str, str] = field(default_factory=dict)  # name → expression; they win over the cases'
     include_paths: tuple[Path, ...] = ()  # searched after the card's
     std: str = ""  # C++ standard
+
+    @property
+    def defines(self) -> dict[str, str | None]:
+        """The macros as a compiler takes them: without a text the bare name is defined."""
+        return {name: value or None for name, value in self.macros.items()}
+
+    def compilation(self) -> CompileOptions:
+        """How a source is compiled with them."""
+        from wmmadiag.compile.options import CompileOptions
+
+        return CompileOptions(macros=self.defines, include_paths=self.include_paths, std=self.std or "c++17")
 
     def words(self) -> list[str]:
         """The options as the command line takes them."""

@@ -11,8 +11,9 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import Setting
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.check import session_for
 from wmmadiag.subject.drafts.code_facts import accumulator_types
-from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+from wmmadiag.subject.symbols import rendered_entry
 
 if TYPE_CHECKING:
     from wmmadiag.compile.model import Compilation
@@ -37,18 +38,11 @@ def with_accumulators(card: Card, text: str) -> Card:
     if known or "accumulate" in card.computes.parameters or accumulator_types(text) <= _PLAIN:
         return card
     from wmmadiag.compile.driver import compile_source
-    from wmmadiag.compile.options import CompileOptions
 
     case, variant = card.cases[0], card.variants[0]
     try:
         entry = rendered_entry(card, case, variant)
-        options = CompileOptions(
-            macros={name: value or None for name, value in rendered_macros(card, case, variant).items()},
-            include_paths=card.include_paths,
-            std=card.std,
-            name_expressions=(entry,) if "<" in entry else (),
-        )
-        compiled = compile_source(card.source, options)
+        compiled = compile_source(card.source, session_for(card, "sm_90", None, None).compile_options(case, variant))
         kernel = compiled.entry(entry).name
     except WmmadiagError:
         return card  # the check itself will say so

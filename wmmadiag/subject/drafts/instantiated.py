@@ -22,7 +22,6 @@ from wmmadiag.hostcode.program import Found
 from wmmadiag.subject.drafts.code_facts import without_comments
 from wmmadiag.subject.drafts.guess import symbol_for
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel, with_types
-from wmmadiag.subject.drafts.kernel_types import compile_options
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -134,7 +133,7 @@ def _admitted(
     last = max((node for _, node in demands), key=lambda node: node.start_byte)
     questions = [ValueOf(whole, scope_at(found.source, last, whole, arguments)) for arguments in chosen]
     try:
-        answers = ask(Asked(text, path.as_posix(), compile_options(options)), questions)
+        answers = ask(Asked(text, path.as_posix(), options.compilation()), questions)
     except WmmadiagError:
         yield from chosen
         return

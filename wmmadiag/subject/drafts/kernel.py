@@ -27,7 +27,6 @@ from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants
 from wmmadiag.subject.drafts.kernel_types import (
     carried,
-    compile_options,
     laying,
     name_extents_of_accessors,
     parameters_of,
@@ -99,8 +98,7 @@ class Kernel:
 
 def read_host(path: Path, text: str, options: SubjectOptions) -> HostRead:
     """A source as read for all its kernels."""
-    defines = {name: value or None for name, value in options.macros.items()}
-    program = read_program(text, path.as_posix(), options.include_paths, defines)
+    program = read_program(text, path.as_posix(), options.include_paths, options.defines)
     whole = "\n".join(one.data.decode("utf-8", "surrogateescape") for one in program.sources)
     return HostRead(program, whole, runs(program, _asking(path, text, options), _multiplied(whole)))
 
@@ -351,7 +349,7 @@ def _asking(
 
         asked = [Question(text, scope) for text, scope in questions]
         try:
-            answers = ask(Asked(text, path.as_posix(), compile_options(options)), asked)
+            answers = ask(Asked(text, path.as_posix(), options.compilation()), asked)
         except WmmadiagError:
             return [None] * len(asked)  # the compilation itself will say why
         return [found.value if isinstance(found := answers[one], Constant) else None for one in asked]

@@ -23,18 +23,7 @@ from wmmadiag.subject.drafts.guess import Parameter
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.layout import ClassLayout
-    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.subject.open_subject import SubjectOptions
-
-
-def compile_options(options: SubjectOptions) -> CompileOptions:
-    from wmmadiag.compile.options import CompileOptions
-
-    return CompileOptions(
-        macros={name: value or None for name, value in options.macros.items()},
-        include_paths=options.include_paths,
-        std=options.std or "c++17",
-    )
 
 
 def parameters_of(machine: Machine, function: Found, scope: Scope) -> list[Parameter]:
@@ -81,7 +70,7 @@ def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, optio
         return parameters
     question = Parameters(kernel)
     try:
-        answer = ask(Asked(text, path.as_posix(), compile_options(options)), [question])[question]
+        answer = ask(Asked(text, path.as_posix(), options.compilation()), [question])[question]
     except WmmadiagError:
         return parameters
     if not isinstance(answer, KernelParameters) or len(answer.types) != len(parameters):
@@ -104,7 +93,7 @@ def is_compiled(kernel: str, path: Path, text: str, options: SubjectOptions) -> 
 
     question = Parameters(kernel)
     try:
-        return isinstance(ask(Asked(text, path.as_posix(), compile_options(options)), [question])[question],
+        return isinstance(ask(Asked(text, path.as_posix(), options.compilation()), [question])[question],
                           KernelParameters)  # fmt: skip
     except WmmadiagError:
         return False
@@ -123,7 +112,7 @@ def laying(
         roots = {index: ParameterType(kernel, index) for index in indices}
         expected: dict[ParameterType | TypeOf, str] = {root: parameters[index].c_type for index, root in roots.items()}
         try:
-            found = layouts(Asked(text, path.as_posix(), compile_options(options)), [*expected], expected)
+            found = layouts(Asked(text, path.as_posix(), options.compilation()), [*expected], expected)
         except WmmadiagError as error:
             return dict.fromkeys(indices, error.message)
         told = {index: found[root] for index, root in roots.items()}

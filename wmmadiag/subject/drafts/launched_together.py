@@ -20,7 +20,6 @@ from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.subject.drafts.guess import Parameter, role_remark
 from wmmadiag.subject.drafts.kernel import HostRead, Kernel, read_host, read_kernel
-from wmmadiag.subject.drafts.kernel_types import compile_options
 from wmmadiag.subject.together import Said, Stage, Stages, Where
 
 if TYPE_CHECKING:
@@ -131,9 +130,7 @@ def _note_uses(steps: Sequence[_Step], path: Path, options: SubjectOptions) -> b
     from wmmadiag.ptx.parser import parse
 
     entries = [step.kernel.entry for step in steps]
-    made = replace(
-        compile_options(options), name_expressions=tuple(dict.fromkeys(one for one in entries if "<" in one))
-    )
+    made = replace(options.compilation(), name_expressions=tuple(dict.fromkeys(one for one in entries if "<" in one)))
     try:
         compiled = compile_source(path, made)
         for step in steps:

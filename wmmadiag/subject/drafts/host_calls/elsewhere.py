@@ -102,7 +102,6 @@ def _program(path: Path, options: SubjectOptions) -> Program:
     from wmmadiag.compile.sources import read_text
 
     try:
-        defines = {name: value or None for name, value in options.macros.items()}
-        return read_program(read_text(path), path.as_posix(), options.include_paths, defines)
+        return read_program(read_text(path), path.as_posix(), options.include_paths, options.defines)
     except (WmmadiagError, OSError):
         return Program((), {})
