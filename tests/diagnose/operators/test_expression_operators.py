@@ -106,6 +106,11 @@ YIELDS = [
         "i < n * m; ++i) out[i] = r;",
     ),
     ("rounded", "int tiles = n / 16; out[0] = tiles;", "(n + 16 - 1) / 16"),
+    (
+        "term_more",
+        "int more = n - m, r = threadIdx.x, c = threadIdx.y; out[0] = a[n + more]; if (c > r) out[1] = a[1];",
+        "c > r + more",
+    ),
     ("rounded", "for (int i = 0; i < n / 2; ++i) out[i] = a[i];", "i < (m + 2 - 1) / 2"),
     ("looked_up", "const int* t = (const int*)b; int r = blockIdx.x % 3; out[r] = a[0];", "r = t[blockIdx.x]"),
     ("mapped", "int r = threadIdx.x, c = threadIdx.y; out[place(r, c)] = a[r * 64 + c];", "a[place(r, c)]"),
@@ -203,6 +208,11 @@ NEVER = [
     ("named", "int t = threadIdx.x / 4; out[t] = a[threadIdx.x / 8];", "a[t]"),
     ("named", "{ int t = threadIdx.x / 4; out[t] = a[0]; } out[0] = a[threadIdx.x / 4];", "a[t]"),
     ("begun", f"{FRAGMENT} wmma::fill_fragment(f, 0.0f); out[0] = f.x[0];", "load_matrix_sync"),
+    (
+        "term_more",  # what is a factor somewhere is a size
+        "int more = n - m, r = threadIdx.x, c = threadIdx.y; out[0] = a[n + more * m]; if (c > r) out[1] = a[1];",
+        "c > r + more",
+    ),
     ("rounded", "int r = threadIdx.x / 16; out[r] = a[0];", "(threadIdx.x + 16 - 1) / 16"),
     ("looked_up", "int r = blockIdx.x % 3; out[r] = a[0];", "a[blockIdx.x]"),
     ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[alpha]"),  # no real number is an index

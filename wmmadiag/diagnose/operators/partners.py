@@ -15,7 +15,7 @@ from wmmadiag.diagnose.operators.pools import Atom, pools
 _MOST = 6
 # log2(e) and ln(2): what lies between powers of e and powers of 2.
 _LOGARITHMS = ("1.4426950408889634f", "0.6931471805599453f")
-_MOST_MEMBERS = 3
+_MOST_MEMBERS, _MOST_SHIFTS = 3, 4
 _MOST_FACTORS, _MOST_NUMBERS, _MOST_BOUNDS, _MOST_OFFSETS = 5, 2, 3, 12
 
 
@@ -34,6 +34,9 @@ class Partners:
         further: dict[str, Expression] = {}
         # Terms, by another term of the same sum.
         self._beside: dict[str, dict[str, tuple[Expression, bool]]] = defaultdict(dict)
+        # What is added to something, and what is multiplied, or divides.
+        self._added: set[str] = set()
+        self._scaled: set[str] = set()
         self._powers = any(
             b"exp2" in text or b"ex2." in text or b"log2" in text or b"lg2." in text for text in program.texts.values()
         )
@@ -42,6 +45,7 @@ class Partners:
                 self._summed.add(one.operands[0].text)
             if one.kind != "binary":
                 continue
+            self._added_or_scaled(one)
             if one.operator in ("+", "-") and sums.top(one):
                 self._sum(one)
             if one.operator == "*" and one.role in ("coordinate", "offset") and one.varying is not False:
@@ -61,6 +65,11 @@ class Partners:
                         self._reals.setdefault(part.text, part)
         for text, one in further.items():
             self._offsets.setdefault(text, one)
+
+    def _added_or_scaled(self, one: Expression) -> None:
+        if one.type.whole and one.operator in ("+", "-", "*", "/", "%"):
+            atoms = [part.text for part in one.operands if part.atom]
+            (self._added if one.operator in ("+", "-") else self._scaled).update(atoms)
 
     def factors(self, one: Expression) -> Iterator[Text]:
         """The sizes that something is multiplied by, the names before the numbers."""
@@ -132,6 +141,15 @@ class Partners:
             if key not in own and made < _MOST and self._pool.visible(part, one):
                 made += 1
                 yield text_of(part), negative
+        for text in self._shifts(one):
+            if text not in own and text not in found:
+                yield Text(text), False
+
+    def _shifts(self, one: Expression) -> list[str]:
+        """The names in scope that are added wherever they are used, and never multiplied: where something begins, by
+        how much it is moved; the last declared first."""
+        names = [atom.text for atom in self._pool.at(one) if atom.root == atom.text and atom.type.whole]
+        return [text for text in names[::-1] if text in self._added and text not in self._scaled][:_MOST_SHIFTS]
 
     def _sum(self, one: Expression) -> None:
         held = sums.terms(one)
