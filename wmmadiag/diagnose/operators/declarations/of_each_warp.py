@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.operators.making import Draft
@@ -18,7 +18,9 @@ _LANES = {"/": "32", ">>": "5"}
 @operator
 def of_each_warp(program: Program) -> Iterator[Draft]:
     """`s[4][64]` and `s[warp]` for `s[64]` and `s`, in shared memory, with the number of a warp in scope."""
-    warps = {name for statement in program.statements for name in _numbers_of_warps(statement)}
+    warps: set[str] = set()
+    for statement in program.statements:
+        warps |= set(_numbers_of_warps(statement, warps))
     for statement in program.statements:
         if statement.kind != "declaration" or statement.unit.macro or not warps:
             continue
@@ -42,12 +44,16 @@ def _apart(program: Program, declared: Statement, variable: Variable, warps: set
             yield Draft(edits, "static", "storage", f"{variable.name}[{warp}] of {count} in place of {variable.name}")
 
 
-def _numbers_of_warps(statement: Statement) -> Iterator[str]:
-    """The whole numbers that a statement declares as those of warps: a thread's over 32."""
+def _numbers_of_warps(statement: Statement, known: Set[str]) -> Iterator[str]:
+    """The whole numbers that a statement declares as those of warps: a thread's over 32, not one of these over another.
+
+    Args:
+        known: those that were declared before.
+    """
     for variable in statement.declares if statement.kind == "declaration" else ():
         if variable.value is not None:
             start = variable.value.start_byte
-            if any(one.whole[0] == start and _of_warp(one) for one in statement.expressions):
+            if any(one.whole[0] == start and _of_warp(one) and not one.names & known for one in statement.expressions):
                 yield variable.name
 
 
