@@ -13,12 +13,13 @@ from wmmadiag.gpu.arrays import DeviceArray, adopt
 from wmmadiag.gpu.assemble import assemble, check_target, nvjitlink
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.faults import failure, stray_writes
-from wmmadiag.gpu.kernel import entries, entry_parameters, grouped
+from wmmadiag.gpu.kernel import entries, entry_parameters
 from wmmadiag.gpu.meanings import MEANINGS, SAME_FAULT, meaning, same_fault
 from wmmadiag.gpu.memory import GUARD, placed
 from wmmadiag.gpu.wire import Attributes, Failed, LaunchDone, Stray
 from wmmadiag.gpu.workers import Worker
 from wmmadiag.launch import Launch
+from wmmadiag.launch.overlaps import together
 
 HEAD = ".version 8.8\n.target sm_80\n.address_size 64\n"
 DEVICE = Device(0, "Test GPU", "sm_90", 132, 232_448, 2048, "13.0")
@@ -99,16 +100,13 @@ def test_buffers_stand_apart() -> None:
 
 def test_overlapping_arrays_share_a_buffer() -> None:
     data, other = np.arange(16, dtype=np.int32), np.zeros(3, np.uint8)
-    groups, pointers = grouped([(0, data[4:]), (1, other), (3, data[:8])], "abcd")
-    assert len(groups) == 2
-    assert (pointers[0].buffer, pointers[0].offset) == (0, 16)
-    assert (pointers[3].buffer, pointers[3].offset) == (0, 0)
-    assert pointers[1].buffer == 1
-    assert groups[0][0].nbytes == 64
-    groups[0][0][...] = 0
+    groups = together({0: data[4:], 1: other, 3: data[:8]}, "abcd".__getitem__)
+    assert [one.offsets for one in groups] == [{3: 0, 0: 16}, {1: 0}]
+    assert groups[0].data.nbytes == 64
+    groups[0].data[...] = 0
     assert not data.any()
     with pytest.raises(ConfigurationError, match="b is no C-contiguous"):
-        grouped([(1, data[::2])], "abcd")
+        together({1: data[::2]}, "abcd".__getitem__)
 
 
 def test_launch_failures_name_the_limit() -> None:

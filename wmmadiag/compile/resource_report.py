@@ -183,7 +183,7 @@ def _user_place(place: Place | None) -> Place | None:
     return list(place.frames())[-1] if place is not None else None
 
 
-def _ptxas_program() -> str:
+def ptxas_program() -> str:
     """Its path, or ""."""
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         root = os.environ.get(variable)
@@ -196,7 +196,7 @@ def _from_ptx(text: str, name: str, options: CompileOptions) -> tuple[Resources,
     target = re.search(r"^\s*\.target\s+(sm_\d+[af]?)", text, re.MULTILINE)
     arch = target[1] if target else options.arch
     assembled = assembler_log(text, arch, name)
-    if assembled is None and (program := _ptxas_program()):
+    if assembled is None and (program := ptxas_program()):
         assembled = _by_ptxas(program, text, arch, name)
     if assembled is None:
         raise ConfigurationError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from wmmadiag.emulator.decoded import Decoded
 from wmmadiag.place import Place
+from wmmadiag.ptx.components import components
 
 ENDS = frozenset({"exit", "trap"})
 """Operations after which, unguarded, nothing follows."""
@@ -81,7 +82,7 @@ def _order(members: list[int], edges: dict[int, list[int]], entry: int) -> list[
 
 def _components(members: list[int], edges: dict[int, list[int]], entry: int) -> list[list[int]]:
     """Strongly connected components in topological order, ties by smallest block number."""
-    component_of = _tarjan(members, edges)
+    component_of = components({block: edges[block] for block in members})
     groups: dict[int, list[int]] = {}
     for block in members:
         groups.setdefault(component_of[block], []).append(block)
@@ -105,41 +106,6 @@ def _components(members: list[int], edges: dict[int, list[int]], entry: int) -> 
             if waiting[target] == 0:
                 ready.append(target)
     return result
-
-
-def _tarjan(members: list[int], edges: dict[int, list[int]]) -> dict[int, int]:
-    """Block → number of its strongly connected component (Tarjan 1972, without recursion)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    component: dict[int, int] = {}
-    stack: list[int] = []
-    for root in members:
-        if root in index:
-            continue
-        work = [(root, iter(edges[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        while work:
-            block, successors = work[-1]
-            for successor in successors:
-                if successor not in index:
-                    index[successor] = low[successor] = len(index)
-                    stack.append(successor)
-                    work.append((successor, iter(edges[successor])))
-                    break
-                if successor not in component:
-                    low[block] = min(low[block], index[successor])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[block])
-                if low[block] == index[block]:
-                    while True:
-                        member = stack.pop()
-                        component[member] = index[block]
-                        if member == block:
-                            break
-    return component
 
 
 def linearise(blocks: Sequence[Block], order: Sequence[int]) -> tuple[list[Decoded], dict[int, int]]:

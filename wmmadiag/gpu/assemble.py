@@ -6,15 +6,14 @@ The GPU then runs the very PTX that the emulator runs, whatever version its driv
 from __future__ import annotations
 
 import functools
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wmmadiag.compile.resource_report import ptxas_program
 from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
 
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
@@ -84,8 +83,8 @@ def _assembled(ptx: str, arch: str, name: str, how: Assembly) -> bytes:
             return _by_nvjitlink(linker, ptx, arch, name, how)
         except _TooNew:
             pass
-    program = _ptxas()
-    if program is not None:
+    program = ptxas_program()
+    if program:
         return _by_ptxas(program, ptx, arch, name, how)
     return ptx.encode("utf-8", "surrogateescape") + b"\0"
 
@@ -144,14 +143,6 @@ def _refused(log: str, name: str) -> WmmadiagError:
         op=named[1] if named is not None else "",
         space="shared" if _TOO_MUCH_SHARED.search(log) else "",
     )
-
-
-def _ptxas() -> str | None:
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        root = os.environ.get(variable)
-        if root and (Path(root) / "bin" / "ptxas").exists():
-            return str(Path(root) / "bin" / "ptxas")
-    return shutil.which("ptxas")
 
 
 def _by_ptxas(program: str, ptx: str, arch: str, name: str, how: Assembly) -> bytes:

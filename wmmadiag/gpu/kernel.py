@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +31,7 @@ from wmmadiag.gpu.wire import (
 )
 from wmmadiag.gpu.workers import worker
 from wmmadiag.launch import Launch, RunStats, field_offsets
+from wmmadiag.launch.overlaps import together
 from wmmadiag.launch.scalars import scalar_bytes
 from wmmadiag.place import Place
 from wmmadiag.processes.deadline import seconds_left
@@ -126,8 +125,13 @@ class GpuKernel:
                 f"grid {launch.grid} of blocks {launch.block} cannot be launched",
                 hint="every extent must be at least 1",
             )
-        arrays = [(index, one) for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)]
-        groups, pointers = grouped(arrays, names)
+        arrays = {index: one for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)}
+        groups = together(arrays, launch.name)
+        pointers = {
+            index: DevicePointer(number, offset)
+            for number, group in enumerate(groups)
+            for index, offset in group.offsets.items()
+        }
         arguments: list[WireArgument] = []
         for indices, parameter in zip(given, self.parameters, strict=True):
             fields: list[WireField] = []
@@ -155,15 +159,12 @@ class GpuKernel:
                     hint="pass an array for a pointer, and a scalar of the parameter's type otherwise",
                 )
             arguments.append(tuple(fields) if struct else fields[0])
-        titles = [
-            " and ".join(names[index] for index, _ in arrays if pointers[index].buffer == number)
-            for number in range(len(groups))
-        ]
-        buffers = [DeviceBuffer(data.tobytes(), writable) for data, writable in groups]
+        titles = [" and ".join(names[index] for index in sorted(group.offsets)) for group in groups]
+        buffers = [DeviceBuffer(one.data.tobytes(), one.writeable) for one in groups]
         job = Job(
             self.key, self.entry, launch.grid, launch.block, launch.shared_bytes, arguments, buffers, self.cooperative
         )
-        return job, [data for data, _ in groups], titles
+        return job, [one.data for one in groups], titles
 
 
 def load(ptx: str, entry: str = "", *, arch: str = "", options: GpuOptions | None = None) -> GpuKernel:
@@ -186,52 +187,6 @@ def load(ptx: str, entry: str = "", *, arch: str = "", options: GpuOptions | Non
             raise ConfigurationError(f"the PTX holds {len(found)} kernels", hint=f"choose one: {', '.join(found)}")
         entry = found[0]
     return GpuKernel(ptx, entry, device, options)
-
-
-def grouped(
-    arrays: Sequence[tuple[int, NDArray[Any]]], names: Sequence[str]
-) -> tuple[list[tuple[NDArray[np.uint8], bool]], dict[int, DevicePointer]]:
-    """Host memory of the arrays, and where each begins in it: arrays that overlap on the host share a buffer.
-
-    Returns:
-        (bytes, writable) of each buffer, and by argument's index its place.
-
-    Raises:
-        ConfigurationError: an array is not C-contiguous.
-    """
-    flat = []
-    for index, array in arrays:
-        if not array.flags.c_contiguous:
-            raise ConfigurationError(
-                f"{names[index]} is no C-contiguous array",
-                hint="pass np.ascontiguousarray(…), or the padded storage itself",
-            )
-        flat.append((array.ctypes.data, index, array.reshape(-1).view(np.uint8)))
-    spans: list[list[tuple[int, int, NDArray[np.uint8]]]] = []
-    end = -1
-    for start, index, data in sorted(flat, key=lambda item: item[:2]):
-        if not spans or start >= end:
-            spans.append([])
-        spans[-1].append((start, index, data))
-        end = max(end, start + data.nbytes)
-    groups: list[tuple[NDArray[np.uint8], bool]] = []
-    pointers: dict[int, DevicePointer] = {}
-    by_index = dict(arrays)
-    for span in sorted(spans, key=lambda span: min(index for _, index, _ in span)):
-        start = span[0][0]
-        size = max(begin + data.nbytes for begin, _, data in span) - start
-        whole = span[0][2] if span[0][2].nbytes == size else _memory_at(start, size)
-        for begin, index, _ in span:
-            pointers[index] = DevicePointer(len(groups), begin - start)
-        groups.append((whole, any(by_index[index].flags.writeable for _, index, _ in span)))
-    return groups, pointers
-
-
-def _memory_at(start: int, size: int) -> NDArray[np.uint8]:
-    """The host memory that several overlapping arrays cover together; they keep it alive."""
-    import ctypes
-
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
 
 
 @functools.cache
