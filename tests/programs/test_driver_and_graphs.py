@@ -349,3 +349,66 @@ def test_nodes_that_record_events_and_wait_for_them(tmp_path: Path) -> None:
     done = run(tmp_path, EVENT_NODES.replace("argc == 1", "argc == 2"))
     assert (done.stdout, done.returncode) == ("1 1 2 8 1\n", 1), done.stdout + done.stderr
     assert "nothing orders the two" in " ".join(done.stderr.split())
+
+
+CONDITIONS = r"""
+#include <cstdio>
+__global__ void halve(int* x, cudaGraphConditionalHandle more) { *x /= 2; cudaGraphSetConditional(more, *x > 1); }
+__global__ void choose(const int* x, cudaGraphConditionalHandle which, unsigned value) {
+    cudaGraphSetConditional(which, value + *x - 1);
+}
+__global__ void mark(int* x, int value) { *x = *x * 10 + value; }
+int main(int argc, char**) {
+    int *x, from = 40, got;
+    cudaMalloc(&x, 4);
+    cudaStream_t s;
+    cudaStreamCreate(&s);
+    cudaGraph_t graph;
+    cudaGraphCreate(&graph, 0);
+    cudaGraphConditionalHandle more, which;
+    cudaGraphConditionalHandleCreate(&more, graph, 1, argc == 1 ? cudaGraphCondAssignDefault : 0);
+    cudaGraphConditionalHandleCreate(&which, graph);
+    cudaGraphNodeParams loop = {cudaGraphNodeTypeConditional}, one = {cudaGraphNodeTypeConditional};
+    loop.conditional.handle = more, loop.conditional.type = cudaGraphCondTypeWhile, loop.conditional.size = 1;
+    one.conditional.handle = which, one.conditional.type = cudaGraphCondTypeSwitch, one.conditional.size = 3;
+    cudaGraphNode_t looped, switched;
+    cudaGraphAddNode(&looped, graph, nullptr, nullptr, 0, &loop);
+    cudaStreamBeginCaptureToGraph(s, loop.conditional.phGraph_out[0], nullptr, nullptr, 0, cudaStreamCaptureModeGlobal);
+    halve<<<1, 1, 0, s>>>(x, more);
+    cudaStreamEndCapture(s, nullptr);
+    cudaStreamBeginCaptureToGraph(s, graph, &looped, nullptr, 1, cudaStreamCaptureModeGlobal);
+    choose<<<1, 1, 0, s>>>(x, which, 2);
+    const cudaGraphNode_t* last;
+    cudaStreamCaptureStatus status;
+    size_t count;
+    cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &last, nullptr, &count);
+    cudaGraphAddNode(&switched, graph, last, nullptr, count, &one);
+    cudaStreamEndCapture(s, nullptr);
+    for (int i = 0; i < 3; ++i) {
+        cudaGraph_t body = one.conditional.phGraph_out[i];
+        cudaStreamBeginCaptureToGraph(s, body, nullptr, nullptr, 0, cudaStreamCaptureModeGlobal);
+        mark<<<1, 1, 0, s>>>(x, i);
+        cudaStreamEndCapture(s, nullptr);
+    }
+    cudaGraphExec_t made;
+    cudaGraphInstantiate(&made, graph, 0);
+    for (int run = 0; run < 2; ++run, from = 9) {
+        cudaMemcpy(x, &from, 4, cudaMemcpyHostToDevice);
+        cudaGraphLaunch(made, s);
+        cudaStreamSynchronize(s);
+        cudaMemcpy(&got, x, 4, cudaMemcpyDeviceToHost);
+        printf("%d ", got);
+    }
+    return cudaGraphDestroy(graph);
+}
+"""
+
+
+def test_conditional_nodes_decide_what_runs(tmp_path: Path) -> None:
+    done = run(tmp_path, CONDITIONS)
+    assert done.stdout == "12 12 " and "nothing found" in done.stderr, done.stdout + done.stderr
+
+
+def test_condition_that_nothing_has_set_is_found(tmp_path: Path) -> None:
+    done = run(tmp_path, CONDITIONS, "--", "x")
+    assert done.returncode == 1 and "a conditional node reads its" in done.stderr

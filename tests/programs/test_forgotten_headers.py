@@ -14,7 +14,9 @@ int main() {
     cudaMalloc(&p, 64);
     std::unique_ptr<float, Freed> held(p);
     std::map<int, std::shared_ptr<int>> shared{{1, std::make_shared<int>(41)}};
-    std::cout << *shared[1] + std::clamp(9, 0, 1) + std::max({-3, 0, -1}) << std::endl;
+    int one[1];
+    std::copy_n(&*shared[1], 1, one);
+    std::cout << *one + std::clamp(9, 0, 1) + std::max({-3, 0, -1}) << std::endl;
 }
 """
 
@@ -29,3 +31,11 @@ def test_a_header_that_was_forgotten_is_read_and_told(tmp_path: Path) -> None:
 def test_what_no_header_declares_is_refused_as_before(tmp_path: Path) -> None:
     done = run(tmp_path, "#include <cstdio>\nint main() {\n    std::no_such_thing<int> x;\n}\n")
     assert done.returncode == 2 and "program.cu:3" in done.stderr
+
+
+def test_what_a_later_standard_has_names_that(tmp_path: Path) -> None:
+    text = (
+        "#include <source_location>\nint f(const std::source_location where) { return where.line(); }\nint main() {}\n"
+    )
+    done = run(tmp_path, text)
+    assert done.returncode == 2 and "next: compile it as C++20: --std c++20" in done.stderr

@@ -31,7 +31,7 @@ int main(int argc, char**) {
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize(
-    "name", ["blas", "blas_factors", "blas_stored", "blas_updates", "blaslt", "fft", "quasi_random"]
+    "name", ["blas", "blas_factors", "blas_stored", "blas_updates", "blaslt", "fft", "quasi_random", "solver", "sparse"]
 )
 def test_library_functions_agree_with_plain_loops(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     exit_code = main(["run", str(FOLDER / f"{name}.cu")])
@@ -86,6 +86,41 @@ def test_functions_by_the_names_of_the_binary(tmp_path: Path, capfd: pytest.Capt
     source.write_text(VERSIONED)
     assert main(["run", str(source)]) == 0
     assert capfd.readouterr().out == "14\n"
+
+
+OUTSIDE = r"""
+#include <cusparse.h>
+template <class T>
+T* device(const T (&from)[2]) {
+    T* to;
+    cudaMalloc(&to, sizeof from);
+    cudaMemcpy(to, from, sizeof from, cudaMemcpyHostToDevice);
+    return to;
+}
+int main() {
+    constexpr auto index = CUSPARSE_INDEX_32I;
+    constexpr auto base = CUSPARSE_INDEX_BASE_ZERO;
+    const float one = 1, none = 0;
+    cusparseHandle_t handle;
+    cusparseSpMatDescr_t a;
+    cusparseDnVecDescr_t x, y;
+    cusparseCreate(&handle);
+    cusparseCreateCoo(&a, 2, 2, 2, device({0, 1}), device({0, 2}), device({1.0f, 1.0f}), index, base, CUDA_R_32F);
+    cusparseCreateDnVec(&x, 2, device({1.0f, 1.0f}), CUDA_R_32F);
+    cusparseCreateDnVec(&y, 2, device({0.0f, 0.0f}), CUDA_R_32F);
+    return cusparseSpMV(handle, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, x, &none, y, CUDA_R_32F,
+                        CUSPARSE_SPMV_ALG_DEFAULT, nullptr);
+}
+"""
+
+
+@pytest.mark.subprocess
+def test_index_outside_a_sparse_matrix_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "outside.cu"
+    source.write_text(OUTSIDE)
+    assert main(["run", str(source)]) == 1
+    said = " ".join(capfd.readouterr().err.split())
+    assert "outside.cu:21: cusparseSpMV: the column of element 1 is 2, not within 0 to 1" in said
 
 
 UNORDERED = r"""

@@ -81,7 +81,7 @@ def test_the_programs_own_helpers_come_first(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("#include <cufftMp.h>\n", "cuFFTMp is not offered here"),
-        ("#include <cusolverDn.h>\n", "cuSOLVER is not offered here"),
+        ("#include <cudnn.h>\n", "cuDNN is not offered here"),
         ("#include <beside.h>\n", "-I elsewhere/include"),
         ("#include <nowhere.h>\n", "-I FOLDER, so that FOLDER/nowhere.h is the header"),
         (

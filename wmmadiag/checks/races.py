@@ -16,7 +16,8 @@ on every way between them, where all threads pass, at the end of a loop's body w
 warps or blocks that store different values to one element at one line need elements of their own, not a barrier. A flag
 orders what came before the writer's `__threadfence()` or release, for those who pass a fence, a barrier or an acquire
 after they have read it. Between blocks of a launch that needs no order (no buffer is both read and written) only stores
-are compared. The first guess of a loop around `atomicCAS` may be read without order. A source of `cp.async` past the
+are compared. The first guess of a loop around `atomicCAS` may be read without order; where it decides whether there is
+anything to do, too, unless another order changes a result. A source of `cp.async` past the
 end of its array is a fault, not a race.
 
 Bad:
@@ -39,7 +40,7 @@ from wmmadiag.checks.finding import Finding, InsertAt, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.source_lines import structure_of
-from wmmadiag.checks.validated import is_validated
+from wmmadiag.checks.validated import is_guess, is_validated
 from wmmadiag.emulator.decoded import BLOCK_SCOPE
 from wmmadiag.place import Place, own_place
 
@@ -116,7 +117,8 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     if raw["kind"] == "one-instruction":
         return _one_instruction(raw, context)
     kind = _KINDS.get(raw["kind"])
-    if kind is None or any(is_validated(context.kernel, pc) for pc in (raw["pc"], raw["other_pc"])):
+    unordered = is_guess if raw["kind"] in LATENT else is_validated
+    if kind is None or any(unordered(context.kernel, pc) for pc in (raw["pc"], raw["other_pc"])):
         return None
     place, other = user_line(context, raw["pc"]), user_line(context, raw["other_pc"])
     array = array_name(context, raw["space"], raw["address"])

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.validated import is_guess
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.kernel import Budget
 from wmmadiag.errors import BudgetError, WmmadiagError
@@ -55,6 +56,11 @@ def _is_stray(finding: Finding) -> bool:
     return finding.check == "barriers" and finding.kind == "stray"
 
 
+def _reads_a_guess(finding: Finding, kernel: EmulatedKernel) -> bool:
+    """Whether one of the two reads what it offers to a compare-and-swap: worth a word only where a result changes."""
+    return any(is_guess(kernel.kernel, pc) for pair in finding.pairs for pc in pair)
+
+
 def _is_tried(finding: Finding) -> bool:
     return finding.level is Level.ERROR and (finding.check == "races" or _is_stray(finding))
 
@@ -64,7 +70,7 @@ def judged(
 ) -> tuple[Finding, ...]:
     """The findings with races as errors only where another order was shown to change a result.
 
-    Those that change none become warnings; of two strong accesses, nothing.
+    Those that change none become warnings; of two strong accesses, and of the guess of a compare-and-swap, nothing.
 
     Args:
         found: of a launch that has just been made; its arrays hold the results, and hold them again afterwards.
@@ -93,7 +99,7 @@ def judged(
             kept.append(one)
         elif id(one) in evidence:
             kept.append(replace(one, detail=(*one.detail, evidence[id(one)])))
-        elif not is_relaxed(one) and not _is_stray(one):
+        elif not (is_relaxed(one) or _is_stray(one) or _reads_a_guess(one, kernel)):
             why = untried if instructions is None else "the other order was tried and changes no result of this launch"
             kept.append(replace(one, level=Level.WARNING, detail=(*one.detail, why)))
     rank = list(Level)

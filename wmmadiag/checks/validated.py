@@ -1,7 +1,9 @@
 """Loads whose value nobody believes: it is only offered to a compare-and-swap of the same place.
 
 `old = *p; do { seen = old; old = atomicCAS(p, seen, f(seen)); } while (old != seen);` (CUDA C++ Programming Guide,
-atomic functions). Whatever the first load finds, old or new, the swap takes place only where it is still there.
+atomic functions). Whatever the first load finds, old or new, the swap takes place only where it is still there. Where
+the guess decides besides whether a swap is tried (`while (v > old)`), an old one may leave it out: that is right of
+values that go one way, and the launch's results tell.
 """
 
 from __future__ import annotations
@@ -21,6 +23,15 @@ def is_validated(kernel: LoweredKernel, pc: int) -> bool:
     """Whether the value of the load at `pc` reaches nothing but compare-and-swaps of its own place, by value and by
     what is computed from it, and comparisons with what these found there.
     """
+    return _reaches_swaps_alone(kernel, pc, decides=False)
+
+
+def is_guess(kernel: LoweredKernel, pc: int) -> bool:
+    """Whether it reaches, besides, comparisons that decide what is done next, and a swap is offered it."""
+    return _reaches_swaps_alone(kernel, pc, decides=True)
+
+
+def _reaches_swaps_alone(kernel: LoweredKernel, pc: int, *, decides: bool) -> bool:
     nodes = kernel.nodes
     load = nodes[pc]
     held = load.written()
@@ -31,6 +42,7 @@ def is_validated(kernel: LoweredKernel, pc: int) -> bool:
         return False
     found = {node.extra[0] for node in swaps}
     before: dict[int, frozenset[Value]] = {}
+    offered = False
     queue = [(after, frozenset(held)) for after in _after(kernel, pc)]
     while queue:
         at, derived = queue.pop()
@@ -46,14 +58,15 @@ def is_validated(kernel: LoweredKernel, pc: int) -> bool:
         elif node in swaps:
             if node.extra[1] not in derived or node.s[0] in derived:
                 return False
-        elif tests and found.intersection(_operands(node)):
+            offered = True
+        elif tests and (decides or found.intersection(_operands(node))):
             pass
         elif node.op in _NO_VALUE_LEAVES or node.tensor is not None or tests or node.extra:
             return False
         else:
             derived = derived.union(node.written())
         queue += [(after, derived) for after in _after(kernel, at)] if derived else []
-    return True
+    return offered or not decides
 
 
 def _swaps(node: Decoded, load: Decoded) -> bool:

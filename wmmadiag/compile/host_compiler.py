@@ -26,14 +26,28 @@ _NO_MEMBER_OF_STD = re.compile(r"‘(\w+)’ (?:is not a member of|in namespace)
 _NO_LIST = re.compile(r"no matching function for call to ‘(?:max|min|minmax)\(<brace-enclosed initializer list>")
 """Overloads of <algorithm> where other headers brought the others."""
 _NAMES_OF_STD = {
-    "algorithm": "all_of any_of binary_search clamp copy_if count count_if find find_if for_each generate generate_n "
-    "is_sorted lower_bound max_element merge min_element minmax minmax_element next_permutation none_of nth_element "
-    "partial_sort partition remove remove_if replace reverse rotate sample shuffle sort stable_sort transform unique "
-    "upper_bound",
-    "iomanip": "setfill setprecision setw",
-    "numeric": "accumulate gcd inner_product iota lcm midpoint partial_sum reduce transform_reduce",
-    "random": "bernoulli_distribution default_random_engine minstd_rand mt19937 mt19937_64 normal_distribution "
-    "random_device uniform_int_distribution uniform_real_distribution",
+    "algorithm": "adjacent_find all_of any_of binary_search clamp copy_backward copy_if copy_n count count_if "
+    "equal_range find find_end find_first_of find_if find_if_not for_each for_each_n generate generate_n "
+    "includes inplace_merge is_heap is_heap_until is_partitioned is_permutation is_sorted is_sorted_until "
+    "lexicographical_compare lower_bound make_heap max_element merge min_element minmax minmax_element "
+    "mismatch move_backward next_permutation none_of nth_element partial_sort partial_sort_copy partition "
+    "partition_copy partition_point pop_heap prev_permutation push_heap remove remove_copy remove_copy_if "
+    "remove_if replace replace_copy replace_copy_if replace_if reverse reverse_copy rotate rotate_copy "
+    "sample search search_n set_difference set_intersection set_symmetric_difference set_union shift_left "
+    "shift_right shuffle sort sort_heap stable_partition stable_sort swap_ranges transform unique "
+    "unique_copy upper_bound",
+    "iomanip": "get_money get_time put_money put_time quoted resetiosflags setbase setfill setiosflags setprecision "
+    "setw",
+    "numeric": "accumulate adjacent_difference exclusive_scan gcd inclusive_scan inner_product iota lcm midpoint "
+    "partial_sum reduce transform_exclusive_scan transform_inclusive_scan transform_reduce",
+    "random": "bernoulli_distribution binomial_distribution cauchy_distribution chi_squared_distribution "
+    "default_random_engine discrete_distribution exponential_distribution extreme_value_distribution "
+    "fisher_f_distribution gamma_distribution generate_canonical geometric_distribution knuth_b "
+    "linear_congruential_engine lognormal_distribution mersenne_twister_engine minstd_rand minstd_rand0 "
+    "mt19937 mt19937_64 negative_binomial_distribution normal_distribution "
+    "piecewise_constant_distribution piecewise_linear_distribution poisson_distribution random_device "
+    "ranlux24 ranlux48 seed_seq student_t_distribution uniform_int_distribution uniform_real_distribution "
+    "weibull_distribution",
 }
 _OF_STD = {header: frozenset(names.split()) for header, names in _NAMES_OF_STD.items()}
 """Names that GCC misses without a word of their header → that."""
@@ -44,10 +58,11 @@ _GONE = {
     "surface": "surface references left CUDA with 12.0, and surface objects are not emulated: write through a pointer",
 }
 """What the compiler misses → the next step where that is another one."""
+_NEWER = re.compile(r"only available from C\+\+(\d\d) onwards")
 _NO_FILE = re.compile(r"^(?P<name>\S+): No such file or directory$")
 _LIBRARIES = {
     "cufftmp": "cuFFTMp", "cufftw": "cuFFTW",
-    "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "cudnn": "cuDNN", "nccl": "NCCL",
+    "cusolver": "cuSOLVER's sparse and refactoring parts", "cudnn": "cuDNN", "nccl": "NCCL",
     "npp": "NPP", "nvjpeg": "nvJPEG", "nvml": "NVML", "cublasxt": "cuBLASXt", "cublasmp": "cuBLASMp",
     "nvshmem": "NVSHMEM", "cufile": "cuFile", "cudss": "cuDSS", "cupti": "CUPTI", "nvtiff": "nvTIFF",
     "cutensor": "cuTENSOR", "curand_mtgp32": "cuRAND's MTGP32", "gl/": "OpenGL", "glfw": "OpenGL", "vulkan/": "Vulkan",
@@ -110,7 +125,9 @@ def _refusal(log: str, command: Sequence[str], source: str) -> CompileError:
     place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
     said = next((line for line in log.splitlines() if line.strip()), "it failed and said nothing")
     message = first["message"] if first else f"{Path(command[0]).name}: {said}"
-    return CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=_next_step(message, place))
+    newer = [int(one) for one in _NEWER.findall(log)]
+    hint = f"compile it as C++{max(newer)}: --std c++{max(newer)}" if newer else _next_step(message, place)
+    return CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=hint)
 
 
 def _next_step(message: str, place: Place | None) -> str:

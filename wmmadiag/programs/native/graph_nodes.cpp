@@ -59,15 +59,6 @@ cudaError_t renewed(void* memory) {
     return cudaSuccess;
 }
 
-std::shared_ptr<void> held_memory(void* memory) {
-    return {memory, [](void* gone) {
-                auto* one = allocation_at(gone);
-                if (one == nullptr) return;
-                one->of_graph = false;
-                release(gone, Kind::device);
-            }};
-}
-
 struct UserObject {
     void* object;
     cudaHostFn_t destroy;
@@ -191,6 +182,7 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaG
         p->alloc.dptr = asked.dptr;
         return error;
     }
+    if (p->type == cudaGraphNodeTypeConditional) return add_choice(to, graph, after, count, p->conditional);
     if (p->type == cudaGraphNodeTypeMemFree) return cudaGraphAddMemFreeNode(to, graph, after, count, p->free.dptr);
     Node checked;
     checked.type = p->type;

@@ -26,6 +26,7 @@ Node* Graph::add(cudaGraphNodeType type, std::function<cudaError_t()> work, std:
 std::shared_ptr<Graph> Graph::copy() const {
     auto made = std::make_shared<Graph>();
     made->held = held;
+    made->conditions = conditions;
     std::map<const Node*, Node*> copies;
     for (const auto& one : nodes) {
         made->nodes.push_back(std::make_unique<Node>(*one));
@@ -33,6 +34,10 @@ std::shared_ptr<Graph> Graph::copy() const {
         now->origin = one.get();
         now->graph = made.get();
         for (auto& address : now->addresses) address = now->arguments.data() + (static_cast<std::byte*>(address) - one->arguments.data());
+        if (one->choice != nullptr) {
+            now->choice = copied(*one->choice);
+            now->work = decided(now->choice);
+        }
         copies[one.get()] = now;
     }
     for (const auto& one : made->nodes)
@@ -134,11 +139,7 @@ cudaError_t changed(Node* node, const cudaHostNodeParams& p) {
 }
 cudaError_t changed(Node* node, const std::shared_ptr<Graph>& child) {
     if (node != nullptr) node->child = child;
-    return changed(node, [child] {
-        for (const auto* one : child->ordered())
-            if (const auto error = one->work(); error != cudaSuccess) return error;
-        return cudaSuccess;
-    });
+    return changed(node, [child] { return run(*child); });
 }
 
 }  // namespace wmmadiag

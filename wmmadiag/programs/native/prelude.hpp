@@ -7,6 +7,13 @@
 // A torch extension: torch's headers as its CPU build has them, before anything here looks like a device compiler.
 #ifdef WMMADIAG_TORCH
 #include <torch/extension.h>
+// What torch declares for compilers of device code alone, and programs name in launchers.
+namespace at {
+template <class T>
+struct RestrictPtrTraits {
+    typedef T* __restrict__ PtrType;
+};
+}  // namespace at
 #endif
 
 #include <cassert>

@@ -106,18 +106,12 @@ cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& grap
     auto* one = stream_of(stream);
     if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
     if (one->capturing) {
-        return submit(
-            stream,
-            [graph] {
-                for (const auto* node : graph->ordered())
-                    if (const auto error = node->enabled ? node->work() : cudaSuccess; error != cudaSuccess) return error;
-                return cudaSuccess;
-            },
-            cudaGraphNodeTypeGraph);
+        return submit(stream, [graph] { return run(*graph); }, cudaGraphNodeTypeGraph);
     }
     const auto known = before(*one);
     auto after = known;
     const Here place = here();
+    begin(*graph);
     for (auto* node : graph->ordered()) {
         auto clock = node->number == 0 ? before(*one) : known;
         for (const auto* other : node->after) join(clock, other->clock);
@@ -361,7 +355,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
         if (other->capturing.graph == captured) other->capturing = {};
     for (auto* event : handles().events)
         if (event->capturing.graph == captured) event->capturing = {};
-    *graph = handle_of(captured);
+    if (graph != nullptr) *graph = handle_of(captured);
     return status();
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* to) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "blas_operands.hpp"
+#include "factors.hpp"
 
 namespace wmmadiag::blas {
 
@@ -35,99 +36,6 @@ void put_integers(const Call& call, int* data, const std::vector<int>& values) {
     put<double>(call.name, integers(data, values.size()), {values.begin(), values.end()});
 }
 
-/// P A = L U in place, A by columns; `pivots`: with which row each was exchanged, from 1. 0, or the first zero on U's diagonal, from 1.
-template <class S>
-int factored(std::vector<S>& a, size_t n, int* pivots) {
-    int info = 0;
-    for (size_t k = 0; k < n; ++k) {
-        size_t best = k;
-        if (pivots != nullptr) {
-            for (size_t i = k + 1; i < n; ++i)
-                if (std::abs(a[k * n + i]) > std::abs(a[k * n + best])) best = i;
-            pivots[k] = static_cast<int>(best) + 1;
-            if (best != k)
-                for (size_t j = 0; j < n; ++j) std::swap(a[j * n + k], a[j * n + best]);
-        }
-        if (a[k * n + k] == S(0)) {
-            if (info == 0) info = static_cast<int>(k) + 1;
-            continue;
-        }
-        for (size_t i = k + 1; i < n; ++i) a[k * n + i] /= a[k * n + k];
-        for (size_t j = k + 1; j < n; ++j)
-            for (size_t i = k + 1; i < n; ++i) a[j * n + i] -= a[k * n + i] * a[j * n + k];
-    }
-    return info;
-}
-
-/// op(A) x = b of the factors of A, for each column of b.
-template <class S>
-void solved(const std::vector<S>& lu, const int* pivots, size_t n, cublasOperation_t op, std::vector<S>& b, size_t columns) {
-    const auto element = [&](size_t i, size_t j) { return op == CUBLAS_OP_C ? conjugate(lu[j * n + i]) : lu[j * n + i]; };
-    for (size_t c = 0; c < columns; ++c) {
-        S* x = b.data() + c * n;
-        const auto exchange = [&](size_t k) {
-            if (pivots != nullptr && pivots[k] >= 1 && static_cast<size_t>(pivots[k]) <= n) std::swap(x[k], x[static_cast<size_t>(pivots[k]) - 1]);
-        };
-        if (op == CUBLAS_OP_N) {
-            for (size_t k = 0; k < n; ++k) exchange(k);
-            for (size_t k = 0; k < n; ++k)
-                for (size_t i = k + 1; i < n; ++i) x[i] -= lu[k * n + i] * x[k];
-            for (size_t k = n; k-- > 0;) {
-                x[k] /= lu[k * n + k];
-                for (size_t i = 0; i < k; ++i) x[i] -= lu[k * n + i] * x[k];
-            }
-            continue;
-        }
-        for (size_t k = 0; k < n; ++k) {  // Uᵀ
-            for (size_t i = 0; i < k; ++i) x[k] -= element(i, k) * x[i];
-            x[k] /= element(k, k);
-        }
-        for (size_t k = n; k-- > 0;)  // Lᵀ
-            for (size_t i = k + 1; i < n; ++i) x[k] -= element(i, k) * x[i];
-        for (size_t k = n; k-- > 0;) exchange(k);
-    }
-}
-
-template <class S>
-std::vector<S> identity(size_t n) {
-    std::vector<S> out(n * n);
-    for (size_t i = 0; i < n; ++i) out[i * n + i] = S(1);
-    return out;
-}
-
-template <class S>
-double magnitude(S value) {
-    return std::abs(value);
-}
-
-/// Q R in place: R above, Householder's vectors below with `tau` (LAPACK's convention: Q = H(1) … H(k), v(i) = 1).
-template <class S>
-std::vector<S> reflected(std::vector<S>& a, size_t m, size_t n) {
-    std::vector<S> tau(std::min(m, n));
-    for (size_t k = 0; k < tau.size(); ++k) {
-        S* x = a.data() + k * m;
-        double below = 0;
-        for (size_t i = k + 1; i < m; ++i) below += magnitude(x[i]) * magnitude(x[i]);
-        double imaginary = 0;
-        if constexpr (std::is_same_v<S, Complex>) imaginary = x[k].imag();
-        if (below == 0 && imaginary == 0) continue;
-        const double real = std::real(x[k]), length = std::sqrt(magnitude(x[k]) * magnitude(x[k]) + below), beta = real >= 0 ? -length : length;
-        tau[k] = (S(beta) - x[k]) / beta;
-        const S scale = S(1) / (x[k] - S(beta));
-        for (size_t i = k + 1; i < m; ++i) x[i] *= scale;
-        x[k] = S(beta);
-        for (size_t j = k + 1; j < n; ++j) {
-            S* y = a.data() + j * m;
-            S sum = y[k];
-            for (size_t i = k + 1; i < m; ++i) sum += conjugate(x[i]) * y[i];
-            sum *= conjugate(tau[k]);
-            y[k] -= sum;
-            for (size_t i = k + 1; i < m; ++i) y[i] -= x[i] * sum;
-        }
-    }
-    return tau;
-}
-
 void sizes(const Call& call, int n, int ld, const char* matrix, int batch) {
     at_least(call, "n is %lld", n, 0);
     at_least(call, (std::string("the leading dimension of ") + matrix + " is %lld, and must be %lld or more").c_str(), ld, std::max(1, n));
@@ -146,7 +54,7 @@ cublasStatus_t getrf(Caller caller, cublasHandle_t handle, int n, Matrix a, int*
             const Batch all{call, a, batch};
             for (const void* place : all.places()) {
                 auto one = fetch<S>(call.name, columns(all.at(place), order, order));
-                found.push_back(factored(one, order, pivots != nullptr ? exchanged.data() + found.size() * order : nullptr));
+                found.push_back(factored(one, order, order, pivots != nullptr ? exchanged.data() + found.size() * order : nullptr));
                 put<S>(call.name, columns(all.at(place), order, order), one);
             }
             if (pivots != nullptr) put_integers(call, pivots, exchanged);
@@ -195,7 +103,7 @@ cublasStatus_t getri(Caller caller, cublasHandle_t handle, int n, Matrix a, cons
                 auto one = fetch<S>(call.name, columns(left.at(from[i]), order, order));
                 int singular = 0;
                 int* order_of_rows = !factors ? exchanged.data() : pivots != nullptr ? exchanged.data() + i * order : nullptr;
-                if (!factors) singular = factored(one, order, order_of_rows);
+                if (!factors) singular = factored(one, order, order, order_of_rows);
                 else
                     for (size_t k = order; k-- > 0;)
                         if (one[k * order + k] == S(0)) singular = static_cast<int>(k) + 1;

@@ -1,0 +1,478 @@
+// cuSOLVER's dense part: each call reads its matrices, factors them, and writes what it found.
+#include "cusolverDn.h"
+
+#include <string>
+
+#include "factors.hpp"
+
+struct cusolverDnContext {
+    cudaStream_t stream = nullptr;
+};
+struct cusolverDnParams {};
+struct syevjInfo {};
+
+namespace wmmadiag::solver {
+
+using namespace libraries;
+
+namespace {
+
+struct Refused {
+    cusolverStatus_t status;
+};
+[[noreturn]] void wrong(const Call& call, const std::string& why) {
+    report("library", "invalid-value", "warning", std::string(call.name) + ": " + why,
+           "the call returns CUSOLVER_STATUS_INVALID_VALUE and does nothing");
+    throw Refused{CUSOLVER_STATUS_INVALID_VALUE};
+}
+[[noreturn]] void not_offered(const Call& call, const std::string& what) {
+    report("library", "unsupported", "warning", std::string(call.name) + ": " + what + " is not offered",
+           "the call returns CUSOLVER_STATUS_NOT_SUPPORTED and does nothing");
+    throw Refused{CUSOLVER_STATUS_NOT_SUPPORTED};
+}
+
+constexpr int64_t room_for(int64_t rows, int64_t cols) { return 32 * std::max<int64_t>(1, std::max(rows, cols)); }
+constexpr size_t widest = 16;  // bytes of an element
+
+void checked(const Call& call, const Operand& a, const char* name) {
+    if (a.rows < 0 || a.cols < 0) wrong(call, std::string(name) + " has a size less than 0");
+    if (a.ld < std::max<int64_t>(1, a.rows))
+        wrong(call, "the leading dimension of " + std::string(name) + " is " + std::to_string(a.ld) + ", and must be " +
+                        std::to_string(std::max<int64_t>(1, a.rows)) + " or more");
+}
+
+/// Runs `body` on S = double or Complex, as the type asks; what it throws becomes the status.
+template <class Body>
+cusolverStatus_t guarded(Caller caller, cusolverDnHandle_t handle, const Operand& a, const Body& body) {
+    if (handle == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+    WMMADIAG_LOCKED;
+    ::wmmadiag::here() = {caller.file, caller.line, "", 1};
+    if (status() != cudaSuccess) return CUSOLVER_STATUS_EXECUTION_FAILED;
+    const Call call{caller.function, handle->stream, false};
+    try {
+        checked(call, a, "A");
+        if (a.type == CUDA_C_32F || a.type == CUDA_C_64F) body(call, Complex());
+        else if (a.type == CUDA_R_32F || a.type == CUDA_R_64F) body(call, 0.0);
+        else not_offered(call, "a matrix of cudaDataType " + std::to_string(a.type));
+        return CUSOLVER_STATUS_SUCCESS;
+    } catch (const Refused& refused) {
+        return refused.status;
+    } catch (cudaError_t) {
+        return CUSOLVER_STATUS_EXECUTION_FAILED;
+    }
+}
+
+Lines lines(const Operand& a) { return {a.data, a.type, static_cast<size_t>(a.rows), static_cast<size_t>(a.cols), static_cast<size_t>(a.ld)}; }
+Lines row(const void* data, cudaDataType type, size_t count) { return {data, type, count, 1, count}; }
+cudaDataType real_of(cudaDataType type) { return type == CUDA_C_32F ? CUDA_R_32F : type == CUDA_C_64F ? CUDA_R_64F : type; }
+Operand columns(Operand a, int64_t count) { return {a.data, a.type, a.rows, count, a.ld}; }
+
+/// Room on the device counts as written to, so that calls of two streams that share it are seen.
+void use(const Call& call, const Room& work, int64_t needed) {
+    const int64_t count = work.count < 0 ? needed : work.count;
+    if (work.type != CUDA_R_8U && count < needed)
+        wrong(call, "the room given is " + std::to_string(count) + " elements, where " + std::to_string(needed) + " were asked for");
+    if (count > 0) reach(call.name, row(work.data, work.type, static_cast<size_t>(count)), Access::write);
+}
+void tell(const Call& call, const int* info, int value) {
+    if (info != nullptr) put<double>(call.name, row(info, CUDA_R_32I, 1), {double(value)});
+}
+void put_real(const Call& call, const void* to, cudaDataType type, const std::vector<double>& values) {
+    put<double>(call.name, row(to, real_of(type), values.size()), values);
+}
+
+void put_pivots(const Call& call, const Pivots& to, const std::vector<int>& values) {
+    if (!to.wide) return put<double>(call.name, row(to.data, CUDA_R_32I, values.size()), {values.begin(), values.end()});
+    const auto place = row(to.data, CUDA_R_64F, values.size());
+    if (values.empty()) return;
+    std::byte* at = reach(call.name, place, Access::write);
+    for (const int64_t value : values) at = static_cast<std::byte*>(std::memcpy(at, &value, 8)) + 8;
+    mark_written(place);
+}
+std::vector<int> pivots_of(const Call& call, const Pivots& from, size_t count) {
+    std::vector<int> out(count);
+    if (count == 0) return out;
+    const auto place = row(from.data, from.wide ? CUDA_R_64F : CUDA_R_32I, count);
+    const std::byte* at = reach(call.name, place, Access::read);
+    expect_written(call.name, place);
+    for (size_t i = 0; i < count; ++i) out[i] = from.wide ? static_cast<int>(read_as<int64_t>(at + 8 * i)) : read_as<int>(at + 4 * i);
+    return out;
+}
+
+/// The lower triangle of a Hermitian matrix of which one triangle is stored; the upper one is its mirror.
+template <class S>
+std::vector<S> whole(const Call& call, const Operand& a, cublasFillMode_t fill) {
+    auto out = fetch<S>(call.name, lines(a));
+    const auto n = static_cast<size_t>(a.rows);
+    for (size_t j = 0; j < n; ++j) {
+        out[j * n + j] = S(std::real(out[j * n + j]));
+        for (size_t i = j + 1; i < n; ++i)
+            if (fill == CUBLAS_FILL_MODE_LOWER) out[i * n + j] = conjugate(out[j * n + i]);
+            else out[j * n + i] = conjugate(out[i * n + j]);
+    }
+    return out;
+}
+/// Writes one triangle; the other stays as it is.
+template <class S>
+void put_triangle(const Call& call, const Operand& a, cublasFillMode_t fill, const std::vector<S>& lower) {
+    auto out = fetch<S>(call.name, lines(a));
+    const auto n = static_cast<size_t>(a.rows);
+    for (size_t j = 0; j < n; ++j)
+        for (size_t i = j; i < n; ++i)
+            if (fill == CUBLAS_FILL_MODE_LOWER) out[j * n + i] = lower[j * n + i];
+            else out[i * n + j] = conjugate(lower[j * n + i]);
+    put<S>(call.name, lines(a), out);
+}
+/// L of a stored Cholesky factor.
+template <class S>
+std::vector<S> root_of(const Call& call, const Operand& a, cublasFillMode_t fill) {
+    auto out = fetch<S>(call.name, lines(a));
+    const auto n = static_cast<size_t>(a.rows);
+    for (size_t j = 0; j < n; ++j)
+        for (size_t i = j; i < n; ++i)
+            if (fill != CUBLAS_FILL_MODE_LOWER) out[j * n + i] = conjugate(out[i * n + j]);
+    return out;
+}
+/// L x = y, or Lᴴ x = y.
+template <class S>
+void substituted(const std::vector<S>& l, size_t n, bool adjoint, S* x) {
+    for (size_t step = 0; step < n; ++step) {
+        const size_t k = adjoint ? n - 1 - step : step;
+        const S* column = l.data() + k * n;
+        if (adjoint)
+            for (size_t i = k + 1; i < n; ++i) x[k] -= conjugate(column[i]) * x[i];
+        x[k] /= adjoint ? conjugate(column[k]) : column[k];
+        if (!adjoint)
+            for (size_t i = k + 1; i < n; ++i) x[i] -= column[i] * x[k];
+    }
+}
+
+/// Addresses of a batch's matrices, which lie on the device.
+std::vector<const void*> places(const Call& call, const void* array, int batch) {
+    std::vector<const void*> out(static_cast<size_t>(batch));
+    const auto all = row(array, CUDA_R_64F, out.size());
+    if (out.empty()) return out;
+    expect_written(call.name, all);
+    std::memcpy(out.data(), reach(call.name, all, Access::read), out.size() * sizeof(void*));
+    return out;
+}
+Operand at(const void* place, Operand a) {
+    a.data = place;
+    return a;
+}
+
+template <class S>
+int potrf_one(const Call& call, const Operand& a, cublasFillMode_t fill) {
+    auto all = whole<S>(call, a, fill);
+    const int info = rooted(all, static_cast<size_t>(a.rows));
+    put_triangle(call, a, fill, all);
+    return info;
+}
+template <class S>
+void potrs_one(const Call& call, const Operand& a, const Operand& b, cublasFillMode_t fill) {
+    const auto l = root_of<S>(call, a, fill);
+    auto x = fetch<S>(call.name, lines(b));
+    const auto n = static_cast<size_t>(a.rows);
+    for (size_t c = 0; c < static_cast<size_t>(b.cols); ++c)
+        for (const bool adjoint : {false, true}) substituted(l, n, adjoint, x.data() + c * n);
+    put<S>(call.name, lines(b), x);
+}
+
+template <class T>
+cusolverStatus_t made(T** to) {
+    if (to == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+    *to = new T;
+    return CUSOLVER_STATUS_SUCCESS;
+}
+template <class T>
+cusolverStatus_t gone(T* one) {
+    if (one == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+    delete one;
+    return CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t taken(const void* one) { return one == nullptr ? CUSOLVER_STATUS_NOT_INITIALIZED : CUSOLVER_STATUS_SUCCESS; }
+
+}  // namespace
+
+cusolverStatus_t room(cusolverDnHandle_t handle, int64_t rows, int64_t cols, int* count) {
+    if (handle == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+    if (rows < 0 || cols < 0 || count == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+    *count = static_cast<int>(room_for(rows, cols));
+    return CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t room(cusolverDnHandle_t handle, int64_t rows, int64_t cols, size_t* device, size_t* host) {
+    if (handle == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+    if (rows < 0 || cols < 0 || device == nullptr || host == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+    *device = static_cast<size_t>(room_for(rows, cols)) * widest;
+    *host = 0;
+    return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t getrf(Caller caller, cusolverDnHandle_t handle, Operand a, Room work, Pivots pivots, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            const auto m = static_cast<size_t>(a.rows), n = static_cast<size_t>(a.cols);
+            auto all = fetch<decltype(zero)>(call.name, lines(a));
+            std::vector<int> exchanged(std::min(m, n));
+            const int found = factored(all, m, n, pivots.data != nullptr ? exchanged.data() : nullptr);
+            put<decltype(zero)>(call.name, lines(a), all);
+            if (pivots.data != nullptr) put_pivots(call, pivots, exchanged);
+            tell(call, info, found);
+        });
+    });
+}
+
+cusolverStatus_t getrs(Caller caller, cusolverDnHandle_t handle, cublasOperation_t op, Operand a, Pivots pivots, Operand b, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        checked(call, b, "B");
+        call.submit([=] {
+            const auto n = static_cast<size_t>(a.rows);
+            const auto factors = fetch<decltype(zero)>(call.name, lines(a));
+            const auto exchanged = pivots.data != nullptr ? pivots_of(call, pivots, n) : std::vector<int>{};
+            auto x = fetch<decltype(zero)>(call.name, lines(b));
+            solved(factors, pivots.data != nullptr ? exchanged.data() : nullptr, n, op, x, static_cast<size_t>(b.cols));
+            put<decltype(zero)>(call.name, lines(b), x);
+            tell(call, info, 0);
+        });
+    });
+}
+
+cusolverStatus_t potrf(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, Operand a, Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            tell(call, info, potrf_one<decltype(zero)>(call, a, fill));
+        });
+    });
+}
+cusolverStatus_t potrs(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, Operand a, Operand b, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        checked(call, b, "B");
+        call.submit([=] {
+            potrs_one<decltype(zero)>(call, a, b, fill);
+            tell(call, info, 0);
+        });
+    });
+}
+cusolverStatus_t potri(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, Operand a, Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            const auto n = static_cast<size_t>(a.rows);
+            const auto l = root_of<decltype(zero)>(call, a, fill);
+            auto inverse = identity<decltype(zero)>(n);
+            int found = 0;
+            for (size_t k = n; k-- > 0;)
+                if (l[k * n + k] == decltype(zero)(0)) found = static_cast<int>(k) + 1;
+            for (size_t c = 0; c < n && found == 0; ++c)
+                for (const bool adjoint : {false, true}) substituted(l, n, adjoint, inverse.data() + c * n);
+            if (found == 0) put_triangle(call, a, fill, inverse);
+            tell(call, info, found);
+        });
+    });
+}
+cusolverStatus_t potrf_batched(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, Operand a, int* info, int batch) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        if (batch < 0) wrong(call, "the batch has a size less than 0");
+        call.submit([=] {
+            std::vector<double> found;
+            for (const void* place : places(call, a.data, batch)) found.push_back(potrf_one<decltype(zero)>(call, at(place, a), fill));
+            put<double>(call.name, row(info, CUDA_R_32I, found.size()), found);
+        });
+    });
+}
+cusolverStatus_t potrs_batched(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, Operand a, Operand b, int* info, int batch) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        checked(call, b, "B");
+        if (batch < 0) wrong(call, "the batch has a size less than 0");
+        if (b.cols > 1) not_offered(call, "a batch with more than one right side each");
+        call.submit([=] {
+            const auto left = places(call, a.data, batch), right = places(call, b.data, batch);
+            for (size_t i = 0; i < left.size(); ++i) potrs_one<decltype(zero)>(call, at(left[i], a), at(right[i], b), fill);
+            tell(call, info, 0);
+        });
+    });
+}
+
+cusolverStatus_t geqrf(Caller caller, cusolverDnHandle_t handle, Operand a, const void* tau, Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            auto all = fetch<decltype(zero)>(call.name, lines(a));
+            const auto scales = reflected(all, static_cast<size_t>(a.rows), static_cast<size_t>(a.cols));
+            put<decltype(zero)>(call.name, lines(a), all);
+            put<decltype(zero)>(call.name, row(tau, a.type, scales.size()), scales);
+            tell(call, info, 0);
+        });
+    });
+}
+cusolverStatus_t orgqr(Caller caller, cusolverDnHandle_t handle, Operand a, int64_t k, const void* tau, Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        if (k < 0 || k > a.cols || a.cols > a.rows) wrong(call, "n is more than m, or k is more than n");
+        call.submit([=] {
+            using S = decltype(zero);
+            use(call, work, room_for(a.rows, a.cols));
+            const auto m = static_cast<size_t>(a.rows), count = static_cast<size_t>(k);
+            const auto q = fetch<S>(call.name, lines(columns(a, k)));
+            const auto scales = fetch<S>(call.name, row(tau, a.type, count));
+            std::vector<S> out(m * static_cast<size_t>(a.cols));
+            for (size_t j = 0; j < static_cast<size_t>(a.cols); ++j) {
+                out[j * m + j] = S(1);
+                turn(q, scales, m, count, false, out.data() + j * m);
+            }
+            put<S>(call.name, lines(a), out);
+            tell(call, info, 0);
+        });
+    });
+}
+cusolverStatus_t ormqr(Caller caller, cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, Operand a, const void* tau, Operand c,
+                       Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        checked(call, c, "C");
+        if (a.cols > a.rows) wrong(call, "k is more than the rows of Q");
+        if (op == CUBLAS_OP_T && is_complex(a.type)) wrong(call, "CUBLAS_OP_T of a complex matrix");
+        call.submit([=] {
+            use(call, work, room_for(c.rows, c.cols));
+            const auto count = static_cast<size_t>(a.cols), rows = static_cast<size_t>(c.rows), cols = static_cast<size_t>(c.cols);
+            const auto q = fetch<S>(call.name, lines(a));
+            const auto scales = fetch<S>(call.name, row(tau, a.type, count));
+            auto x = fetch<S>(call.name, lines(c));
+            if (side == CUBLAS_SIDE_LEFT)
+                for (size_t j = 0; j < cols; ++j) turn(q, scales, rows, count, op != CUBLAS_OP_N, x.data() + j * rows);
+            else
+                for (size_t i = 0; i < rows; ++i) {  // C Q = (Qᴴ Cᴴ)ᴴ
+                    std::vector<S> line(cols);
+                    for (size_t j = 0; j < cols; ++j) line[j] = conjugate(x[j * rows + i]);
+                    turn(q, scales, cols, count, op == CUBLAS_OP_N, line.data());
+                    for (size_t j = 0; j < cols; ++j) x[j * rows + i] = conjugate(line[j]);
+                }
+            put<S>(call.name, lines(c), x);
+            tell(call, info, 0);
+        });
+    });
+}
+
+cusolverStatus_t syevd(Caller caller, cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t fill, Operand a, void* w, Room work,
+                       int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            auto vectors = whole<decltype(zero)>(call, a, fill);
+            put_real(call, w, a.type, eigenvalues(vectors, static_cast<size_t>(a.rows)));
+            if (mode == CUSOLVER_EIG_MODE_VECTOR) put<decltype(zero)>(call.name, lines(a), vectors);
+            tell(call, info, 0);
+        });
+    });
+}
+// A x = λ B x by B = L Lᴴ: eigenvalues of L⁻¹ A L⁻ᴴ, and x = L⁻ᴴ y.
+cusolverStatus_t sygvd(Caller caller, cusolverDnHandle_t handle, cusolverEigType_t type, cusolverEigMode_t mode, cublasFillMode_t fill, Operand a,
+                       Operand b, void* w, Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        checked(call, b, "B");
+        if (type != CUSOLVER_EIG_TYPE_1) not_offered(call, "cusolverEigType_t " + std::to_string(type));
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            const auto n = static_cast<size_t>(a.rows);
+            auto l = whole<S>(call, b, fill);
+            const int minor = rooted(l, n);
+            put_triangle(call, b, fill, l);
+            if (minor != 0) return tell(call, info, static_cast<int>(n) + minor);
+            auto all = whole<S>(call, a, fill);
+            for (int side = 0; side < 2; ++side) {  // L⁻¹ A, and that of its adjoint
+                for (size_t j = 0; j < n; ++j) substituted(l, n, false, all.data() + j * n);
+                for (size_t j = 0; j < n; ++j)
+                    for (size_t i = 0; i <= j; ++i) {
+                        const S up = conjugate(all[j * n + i]), down = conjugate(all[i * n + j]);
+                        all[i * n + j] = up;
+                        all[j * n + i] = down;
+                    }
+            }
+            put_real(call, w, a.type, eigenvalues(all, n));
+            for (size_t j = 0; j < n; ++j) substituted(l, n, true, all.data() + j * n);
+            if (mode == CUSOLVER_EIG_MODE_VECTOR) put<S>(call.name, lines(a), all);
+            tell(call, info, 0);
+        });
+    });
+}
+
+cusolverStatus_t gesvd(Caller caller, cusolverDnHandle_t handle, Vectors left, Vectors right, Operand a, void* s, Operand u, Operand v, bool adjoint,
+                       Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        const bool falls = a.rows < a.cols;
+        if (falls && adjoint) wrong(call, "m is less than n");  // as the chip's library has it; the one by Jacobi's rotations takes both
+        if (left == Vectors::in_place && right == Vectors::in_place) wrong(call, "jobu and jobvt are both 'O'");
+        if (left == Vectors::square || left == Vectors::thin)
+            checked(call, columns(u, left == Vectors::square ? a.rows : std::min(a.rows, a.cols)), "U");
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            const auto m = static_cast<size_t>(a.rows), n = static_cast<size_t>(a.cols), least = std::min(m, n);
+            auto all = fetch<S>(call.name, lines(a));
+            const auto flipped = [](const std::vector<S>& from, size_t rows, size_t cols) {
+                std::vector<S> out(from.size());
+                for (size_t j = 0; j < cols; ++j)
+                    for (size_t i = 0; i < rows; ++i) out[i * cols + j] = conjugate(from[j * rows + i]);
+                return out;
+            };
+            std::vector<S> other;
+            if (falls) all = flipped(all, m, n);
+            const auto values = singular(all, std::max(m, n), least, std::max(m, n), other);
+            if (falls) std::swap(all, other);  // A = (V Σ Uᴴ)ᴴ
+            put_real(call, s, a.type, values);
+            const auto keep = [&](Vectors kept, const std::vector<S>& vectors, size_t order, const Operand& to, bool turned) {
+                if (kept == Vectors::none) return;
+                const size_t count = kept == Vectors::square ? order : least;
+                std::vector<S> some(vectors.begin(), vectors.begin() + static_cast<std::ptrdiff_t>(order * count));
+                if (turned) some = flipped(some, order, count);
+                const Operand& place = kept == Vectors::in_place ? a : to;
+                put<S>(call.name, {place.data, place.type, turned ? count : order, turned ? order : count, static_cast<size_t>(place.ld)}, some);
+            };
+            keep(left, all, m, u, false);
+            keep(right, other, n, v, adjoint);
+            tell(call, info, 0);
+        });
+    });
+}
+
+}  // namespace wmmadiag::solver
+
+cusolverStatus_t cusolverGetProperty(libraryPropertyType type, int* value) {
+    if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL) return CUSOLVER_STATUS_INVALID_VALUE;
+    const int parts[] = {CUSOLVER_VER_MAJOR, CUSOLVER_VER_MINOR, CUSOLVER_VER_PATCH};
+    *value = parts[type];
+    return CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverGetVersion(int* version) {
+    if (version == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+    *version = CUSOLVER_VERSION;
+    return CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* handle) { return wmmadiag::solver::made(handle); }
+cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) { return wmmadiag::solver::gone(handle); }
+cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t stream) {
+    if (handle != nullptr) handle->stream = stream;
+    return wmmadiag::solver::taken(handle);
+}
+cusolverStatus_t cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t* stream) {
+    if (handle != nullptr && stream != nullptr) *stream = handle->stream;
+    return stream == nullptr ? CUSOLVER_STATUS_INVALID_VALUE : wmmadiag::solver::taken(handle);
+}
+cusolverStatus_t cusolverDnSetDeterministicMode(cusolverDnHandle_t handle, cusolverDeterministicMode_t) { return wmmadiag::solver::taken(handle); }
+cusolverStatus_t cusolverDnCreateParams(cusolverDnParams_t* params) { return wmmadiag::solver::made(params); }
+cusolverStatus_t cusolverDnDestroyParams(cusolverDnParams_t params) { return wmmadiag::solver::gone(params); }
+cusolverStatus_t cusolverDnSetAdvOptions(cusolverDnParams_t params, cusolverDnFunction_t, cusolverAlgMode_t) {
+    return wmmadiag::solver::taken(params);
+}
+cusolverStatus_t cusolverDnCreateSyevjInfo(syevjInfo_t* info) { return wmmadiag::solver::made(info); }
+cusolverStatus_t cusolverDnDestroySyevjInfo(syevjInfo_t info) { return wmmadiag::solver::gone(info); }
+cusolverStatus_t cusolverDnXsyevjSetTolerance(syevjInfo_t info, double) { return wmmadiag::solver::taken(info); }
+cusolverStatus_t cusolverDnXsyevjSetMaxSweeps(syevjInfo_t info, int) { return wmmadiag::solver::taken(info); }
+cusolverStatus_t cusolverDnXsyevjSetSortEig(syevjInfo_t info, int) { return wmmadiag::solver::taken(info); }
+cusolverStatus_t cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info) { return wmmadiag::solver::made(info); }
+cusolverStatus_t cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info) { return wmmadiag::solver::gone(info); }
+cusolverStatus_t cusolverDnXgesvdjSetTolerance(gesvdjInfo_t info, double) { return wmmadiag::solver::taken(info); }
+cusolverStatus_t cusolverDnXgesvdjSetMaxSweeps(gesvdjInfo_t info, int) { return wmmadiag::solver::taken(info); }
+cusolverStatus_t cusolverDnXgesvdjSetSortEig(gesvdjInfo_t info, int) { return wmmadiag::solver::taken(info); }
