@@ -15,6 +15,17 @@ _MOST_ELEMENTS = 1 << 22
 _MOST_LISTED = 4
 
 
+def runs(values: Iterable[int]) -> list[list[int]]:
+    """(first, last) of each stretch of consecutive numbers, of ascending ones."""
+    found: list[list[int]] = []
+    for value in values:
+        if found and value == found[-1][1] + 1:
+            found[-1][1] = value
+        else:
+            found.append([value, value])
+    return found
+
+
 def numbers(found: Iterable[int]) -> str:
     """Ascending numbers: "7", "16 to 31", "0 to 3 and 8 to 11", "0, 2, … 30"; bounds alone where there are many."""
     values = [int(value) for value in found]
@@ -23,13 +34,7 @@ def numbers(found: Iterable[int]) -> str:
     steps = {b - a for a, b in pairwise(values)}
     if len(values) > 3 and len(steps) == 1 and steps != {1}:
         return f"{values[0]}, {values[1]}, … {values[-1]}"
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and value == runs[-1][1] + 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    words = [str(a) if a == b else f"{a} to {b}" for a, b in runs]
+    words = [str(a) if a == b else f"{a} to {b}" for a, b in runs(values)]
     if len(words) > _MOST_LISTED:
         return f"{', '.join(words[:2])}, … {words[-1]}"
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.nodes import body_of, descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
 
@@ -256,9 +256,7 @@ class _DeclarationReader:
     def function(
         self, node: Node, called: Node, scope: str, outer: Node, template: tuple[TemplateParameter, ...] | None
     ) -> None:
-        body = field(node, "body")
-        if node.type == "function_definition" and body is None:
-            body = next((one for one in node.children if one.type in ("compound_statement", "try_statement")), None)
+        body = body_of(node)
         name_node = field(called, "declarator") or called
         name = self.source.words(name_node)
         space, _, plain = name.rpartition("::")

@@ -87,3 +87,11 @@ def at(root: Node, start: int, end: int | None = None) -> Node:
     """The smallest named node that covers the bytes from `start` to `end`."""
     found = root.named_descendant_for_byte_range(start, start if end is None else end)
     return root if found is None else found
+
+
+def body_of(node: Node) -> Node | None:
+    """The body of a function or class; that of a function is not always a field of it."""
+    body = field(node, "body")
+    if node.type == "function_definition" and body is None:
+        return next((one for one in node.children if one.type in ("compound_statement", "try_statement")), None)
+    return body

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.lexical import closing
-from wmmadiag.csource.nodes import field
+from wmmadiag.csource.nodes import body_of, field
 from wmmadiag.csource.tree import Source
 
 if TYPE_CHECKING:
@@ -148,9 +148,7 @@ def _item(source: Source, node: Node, begun: int, ended: int, around: _Open) -> 
             break
         inner = inside[-1]
     kind = _KINDS.get(inner.type, "record" if inner.type in _RECORDS else "other")
-    body = field(inner, "body")
-    if inner.type == "function_definition" and body is None:
-        body = next((one for one in inner.children if one.type in ("compound_statement", "try_statement")), None)
+    body = body_of(inner)
     head_end = body.start_byte if body is not None else ended
     declarator = field(inner, "declarator")
     if inner.type == "using_declaration" and any(one.type == "namespace" for one in inner.children):

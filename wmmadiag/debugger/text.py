@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.checks.ranges import runs
 from wmmadiag.provenance.model import Stage
 
 if TYPE_CHECKING:
@@ -224,10 +225,4 @@ def listing(session: Session, first: int, last: int, file: str = "") -> str:
 
 def _ranges(numbers: Iterable[int]) -> str:
     """ "w0-3,5" of warps."""
-    out: list[list[int]] = []
-    for one in sorted(numbers):
-        if out and one == out[-1][1] + 1:
-            out[-1][1] = one
-        else:
-            out.append([one, one])
-    return "w" + ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
+    return "w" + ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs(sorted(numbers)))

@@ -144,13 +144,17 @@ class Machine:
             open_ones = [number for number, end in enumerate(ends) if not end] or [0]
             taken = next((number for number in open_ones if number in others), open_ones[0])
         if others or (known is None and any(source_sites)):
-            if len(self.decisions) < len(self.script):
-                taken = self.script[len(self.decisions)]
-            self.decisions.append(
-                Decision(place, taken, {number: one for number, one in others.items() if number != taken})
-            )
+            taken = self._decided(place, taken, others)
         if isinstance(condition, Term):
             self.facts.append((condition, taken == 0))
+        return taken
+
+    def _decided(self, place: Site, taken: int, others: Mapping[int, frozenset[Site]]) -> int:
+        """What a run takes, as its script has it as far as that goes; kept as a decision."""
+        if len(self.decisions) < len(self.script):
+            taken = self.script[len(self.decisions)]
+        left = {number: sites for number, sites in others.items() if number != taken}
+        self.decisions.append(Decision(place, taken, left))
         return taken
 
     def choose(
@@ -168,11 +172,7 @@ class Machine:
             taken = default if known is not None or first < 0 else first
         others = {number: sites for number, sites in enumerate(source_sites) if sites - self.sites}
         if others or known is None:
-            if len(self.decisions) < len(self.script):
-                taken = self.script[len(self.decisions)]
-            self.decisions.append(
-                Decision(place, taken, {number: one for number, one in others.items() if number != taken})
-            )
+            taken = self._decided(place, taken, others)
         if 0 <= taken < len(keys) and isinstance(value, Term) and isinstance(keys[taken], Term):
             self.facts.append((terms.combined("==", value, keys[taken]), True))  # type: ignore[arg-type]
         return taken

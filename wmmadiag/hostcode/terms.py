@@ -238,10 +238,7 @@ def replaced(term: Term, by: Mapping[str, Term]) -> Term:
     """The term with other terms in the place of symbols."""
     if term.op == "symbol":
         return by.get(term.args[0], term)
-    if not any(isinstance(one, Term) for one in term.args):
-        return term
-    args = [replaced(one, by) if isinstance(one, Term) else one for one in term.args]
-    return combined(term.op, *args) if all(isinstance(one, Term) for one in args) else term
+    return _rebuilt(term, lambda one: replaced(one, by))
 
 
 def rewritten(term: Term, rules: Sequence[tuple[Term, Term]]) -> Term:
@@ -249,10 +246,13 @@ def rewritten(term: Term, rules: Sequence[tuple[Term, Term]]) -> Term:
     for part, other in rules:
         if same(term, part):
             return other
-    if not any(isinstance(one, Term) for one in term.args):
-        return term
-    args = [rewritten(one, rules) if isinstance(one, Term) else one for one in term.args]
-    return combined(term.op, *args) if all(isinstance(one, Term) for one in args) else term
+    return _rebuilt(term, lambda one: rewritten(one, rules))
+
+
+def _rebuilt(term: Term, change: Callable[[Term], Term]) -> Term:
+    """The term with its parts changed; as it is where some are no terms."""
+    parts = [change(one) for one in term.args if isinstance(one, Term)]
+    return combined(term.op, *parts) if parts and len(parts) == len(term.args) else term
 
 
 _PYTHON: Mapping[type[ast.AST], str] = {

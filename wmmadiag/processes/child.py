@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.processes.life import end_group
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
@@ -157,8 +159,7 @@ class Child:
             connection, process, life = self._connection, self._process, self._life
             self._connection, self._process, self._life = None, None, -1
         if process is not None:  # first: who waits for its answer then sees that it has ended
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process.pid)
             process.wait()
         if connection is not None:
             connection.close()

@@ -7,6 +7,7 @@ and, unlike prctl(2)'s PR_SET_PDEATHSIG, nothing that depends on which of the pa
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -27,3 +28,9 @@ def bind_to_parent(descriptor: int) -> None:
     gone.register(descriptor, 0)  # hang-ups are told unasked
     if gone.poll(0):
         sys.exit(1)  # it went before the bond was tied
+
+
+def end_group(leader: int) -> None:
+    """End the processes of a group, if there are any left."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)

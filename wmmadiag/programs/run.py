@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
 from wmmadiag.results.model import ReportedFinding
 
@@ -147,8 +148,7 @@ def run_program(
             result.status = process.wait()
         finally:
             ended.set()
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process.pid)
             process.wait()
             os.close(life)
         said.seek(0)
@@ -167,8 +167,7 @@ def _end_after(
     """End a program that takes longer."""
     if not ended.wait(seconds):
         cut_off.set()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        end_group(process.pid)
 
 
 def take_record(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from wmmadiag.report.comparison import CaseChange, Kind, RunComparison
 from wmmadiag.report.markdown import LIMIT, escaped, folded, tabled
-from wmmadiag.results.text import one_line
+from wmmadiag.results.text import one_line, wrapped
 
-WIDTH = 80
 _TITLES: dict[Kind, str] = {
     "new failure": "new failures",
     "worse status": "not right any more (undecided, or in error)",
@@ -86,8 +83,5 @@ def _name(change: CaseChange) -> str:
     return f"{kernel}{about}" + (f", {arch}" if arch else "")
 
 
-def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        one_line(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
+def _wrapped(text: str, first: str, rest: str | None = None) -> list[str]:
+    return wrapped(one_line(text), first, rest)

@@ -23,9 +23,8 @@ from wmmadiag.results.model import (
     Status,
 )
 from wmmadiag.results.run import Run
-from wmmadiag.results.text import visible, visible_in_colour
+from wmmadiag.results.text import WIDTH, visible, visible_in_colour, wrapped
 
-WIDTH = 80
 FULL = 3
 """Cases per variant and status that are told in full; the others get a line each."""
 
@@ -255,14 +254,6 @@ def _dim3(value: tuple[int, int, int]) -> str:
     while len(dims) > 1 and dims[-1] == 1:
         dims.pop()
     return "x".join(map(str, dims))
-
-
-def wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
-    """Text in lines of at most `WIDTH` characters; words longer than that stay whole."""
-    later = first if rest is None else rest
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
-    )
 
 
 def problem_lines(problem: Problem) -> list[str]:

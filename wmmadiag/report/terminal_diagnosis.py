@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Excerpt, Fix, FixStatus, Tested
-from wmmadiag.results.text import diff_lines, one_line, split_place, visible
+from wmmadiag.results.text import diff_lines, one_line, split_place, visible, wrapped
 
-WIDTH = 80
 RULED_OUT = 8
 """Of what was ruled out, so much is told; the others are counted, unless verbose."""
 
@@ -191,11 +189,7 @@ def _items(texts: Sequence[str], indent: str = "    ") -> list[str]:
 
 
 def _wrapped(text: str, first: str, rest: str | None = None) -> list[str]:
-    later = first if rest is None else rest
-    return textwrap.wrap(
-        one_line(text), WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
+    return wrapped(one_line(text), first, rest)
 
 
 def _painted(text: str, code: str, colour: bool) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from wmmadiag.results.model import ReportedFinding
+from wmmadiag.results.text import wrapped
 
-WIDTH = 80
 FULL = 4
 """Findings of one cause that are told in full; of the others the place and the sentence, and at last their number."""
 SHORT = 8
@@ -22,7 +21,7 @@ def finding_lines(findings: Sequence[ReportedFinding], *, verbose: bool = False)
             if verbose or (index < FULL and one.level != "advice"):
                 lines += _full(one)
             elif index < SHORT:
-                lines += _short(one)
+                lines += _head(one)
         if not verbose and len(group) > SHORT:
             lines.append(f"    ({len(group) - SHORT} more {cause[0]} findings of {cause[1]}; -v shows them)")
     return lines
@@ -31,11 +30,7 @@ def finding_lines(findings: Sequence[ReportedFinding], *, verbose: bool = False)
 def _head(one: ReportedFinding) -> list[str]:
     where = f"{one.place}: " if one.place else ""
     times = f" ({one.count} times)" if one.count > 1 else ""
-    return _wrapped(f"{one.level} [{one.check}]: {where}{one.message}{times}", "    ", "      ")
-
-
-def _short(one: ReportedFinding) -> list[str]:
-    return _head(one)
+    return wrapped(f"{one.level} [{one.check}]: {where}{one.message}{times}", "    ", "      ")
 
 
 def _full(one: ReportedFinding) -> list[str]:
@@ -43,13 +38,7 @@ def _full(one: ReportedFinding) -> list[str]:
     if one.other:
         lines.append(f"      and {one.other}")
     for line in one.detail:
-        lines += _wrapped(line, "      ", "        ")
+        lines += wrapped(line, "      ", "        ")
     if one.hint:
-        lines += _wrapped(f"next: {one.hint}", "      ", "        ")
+        lines += wrapped(f"next: {one.hint}", "      ", "        ")
     return lines
-
-
-def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -134,3 +135,15 @@ def edits(diff: str, file: str) -> list[Edit]:
             added.append(line.text)
     close()
     return found
+
+
+WIDTH = 80
+"""Columns of a terminal that texts are made for."""
+
+
+def wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
+    """Text in lines of at most `WIDTH` characters; words longer than that stay whole. `rest`: before later lines."""
+    later = first if rest is None else rest
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
