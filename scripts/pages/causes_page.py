@@ -55,7 +55,8 @@ an online softmax without its running maximum needs none of its rescaling. The s
 change that mends everything comes first.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
-alone makes them right.
+alone makes them right. Where every number is right and only a check complains, what the engine's checks find is counted
+for each change of a program; those with which it is less are run with all checks.
 
 Of changes that mend equally, one that alters far fewer of the kernel's accesses than another is the answer: without its
 padding, a kernel with one wrong pitch is right as well. Sizes that nobody asked for tell the others apart, where the
