@@ -21,11 +21,11 @@ from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.launching import deduce, launched
 from wmmadiag.hostcode.library import function_of, method_of
 from wmmadiag.hostcode.machine import Machine
-from wmmadiag.hostcode.names import template_text, template_values, type_text
+from wmmadiag.hostcode.names import template_values, type_text
 from wmmadiag.hostcode.places import assigned, converted, place_of
 from wmmadiag.hostcode.program import Found, plain_name
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.types import bytes_of, is_integer, is_real, plain, pointee
+from wmmadiag.hostcode.types import bytes_of, plain, pointee
 from wmmadiag.hostcode.values import (
     Cell,
     Closure,
@@ -296,6 +296,3 @@ def run_closure(machine: Machine, closure: Closure, values: Sequence[Value], cel
     finally:
         machine.depth -= 1
     return signal.value if isinstance(signal, Returned) else Unknown()
-
-
-__all__ = ["call", "is_integer", "is_real", "run_closure", "run_function", "template_text"]

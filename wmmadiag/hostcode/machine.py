@@ -19,7 +19,7 @@ from wmmadiag.hostcode.values import Buffer, Cell, Closure, Pointer, Tensor, Unk
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from wmmadiag.compile.ask.scope import AskScope
+    from wmmadiag.compile.ask.questions import AskScope
 
 Question: TypeAlias = "tuple[str, AskScope]"
 Answer: TypeAlias = "Callable[[Sequence[Question]], Sequence[Number | None]]"

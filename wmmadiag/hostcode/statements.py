@@ -13,10 +13,10 @@ from wmmadiag.hostcode.classes import constructed, default_value
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.machine import Machine, PathEnd
 from wmmadiag.hostcode.names import parsed_expression, type_text
-from wmmadiag.hostcode.places import assigned, converted, operation, place_of
+from wmmadiag.hostcode.places import assigned, converted, place_of
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, number
-from wmmadiag.hostcode.types import bytes_of, plain, split_list
+from wmmadiag.hostcode.types import bytes_of, plain
 from wmmadiag.hostcode.values import Cell, Items, Pointer, Unknown, Value, copied
 
 if TYPE_CHECKING:
@@ -317,15 +317,3 @@ def _throw(machine: Machine, node: Node, scope: Scope) -> Signal:
 def _try(machine: Machine, node: Node, scope: Scope) -> Signal:
     body = field(node, "body")
     return execute(machine, body, scope) if body is not None else None
-
-
-__all__ = [
-    "Returned",
-    "Signal",
-    "declare",
-    "execute",
-    "initial_value",
-    "operation",
-    "runs",
-    "split_list",
-]

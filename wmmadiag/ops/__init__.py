@@ -7,18 +7,8 @@ it by names and code; and the ways in which a kernel of it may be meant (`readin
 
 from __future__ import annotations
 
-from wmmadiag.ops.model import Alternative, Choice, Operation, Parameter, Role
+from wmmadiag.ops.model import Operation, Role
 from wmmadiag.ops.readings import Assumed, Reading, readings
 from wmmadiag.ops.registry import OPERATIONS
 
-__all__ = [
-    "OPERATIONS",
-    "Alternative",
-    "Assumed",
-    "Choice",
-    "Operation",
-    "Parameter",
-    "Reading",
-    "Role",
-    "readings",
-]
+__all__ = ["OPERATIONS", "Assumed", "Operation", "Reading", "Role", "readings"]

@@ -8,7 +8,7 @@ card's operation puts there, with nothing missing from its sum. Whatever disagre
 spoilt, so only what reaches an output is reported.
 
 Values are compared, too: scores, softmax weights and partial outputs wherever tags say which ones they are, so that the
-first line whose values depart is known even where every tag is right (`Stage`).
+first line whose values depart is known even where every tag is right (`model.Stage`).
 
 Not followed: operands of less than 8 bits, scalar products outside tensor cores,
 dequantisation by a scale per group; such outputs count as unknown, never as wrong.
@@ -17,26 +17,8 @@ dequantisation by a scale per group; such outputs count as unknown, never as wro
 from __future__ import annotations
 
 from wmmadiag.provenance.explain import explain
-from wmmadiag.provenance.model import (
-    DepartingValue,
-    Disagreement,
-    OutputSummary,
-    ProvenanceRun,
-    Reach,
-    Stage,
-)
+from wmmadiag.provenance.model import Disagreement, ProvenanceRun
 from wmmadiag.provenance.origin import SliceStep, compact
 from wmmadiag.provenance.trace import trace
 
-__all__ = [
-    "DepartingValue",
-    "Disagreement",
-    "OutputSummary",
-    "ProvenanceRun",
-    "Reach",
-    "SliceStep",
-    "Stage",
-    "compact",
-    "explain",
-    "trace",
-]
+__all__ = ["Disagreement", "ProvenanceRun", "SliceStep", "compact", "explain", "trace"]

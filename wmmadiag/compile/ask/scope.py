@@ -18,8 +18,6 @@ from wmmadiag.csource.variables import declared
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["AskScope", "scope_at"]
-
 _BLOCKS = frozenset({"compound_statement", "case_statement"})
 _RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
 _TYPES = _RECORDS | {"enum_specifier"}

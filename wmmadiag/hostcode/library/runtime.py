@@ -19,14 +19,12 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term, number
 from wmmadiag.hostcode.types import bytes_of, pointee
 from wmmadiag.hostcode.values import (
-    Buffer,
     Cell,
     HostAddress,
     Items,
     KernelName,
     Pointer,
     Struct,
-    TypeName,
     Unknown,
     Value,
     dim3,
@@ -270,6 +268,3 @@ def _unique(machine: Machine, node: Node, scope: Scope) -> Value:
 @function("make_uint3", "make_int3", "make_dim3")
 def _triple(machine: Machine, node: Node, scope: Scope) -> Value:
     return dim3(argument_values(machine, node, scope))
-
-
-__all__ = ["Buffer", "TypeName"]

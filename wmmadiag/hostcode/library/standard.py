@@ -9,13 +9,12 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.library.registry import function, method
 from wmmadiag.hostcode.machine import Machine, PathEnd
-from wmmadiag.hostcode.names import type_text
 from wmmadiag.hostcode.places import place_of
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, split_template
-from wmmadiag.hostcode.values import Cell, HostAddress, Items, Pointer, Struct, Unknown, Value
+from wmmadiag.hostcode.values import Cell, Items, Pointer, Struct, Unknown, Value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -173,6 +172,3 @@ def _first(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | 
     if isinstance(whole, Items) and whole.cells:
         return whole.cells[0 if scope.source.words(node).endswith("front()") else -1].value
     return None
-
-
-__all__ = ["HostAddress", "type_text"]

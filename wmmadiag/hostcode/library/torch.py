@@ -17,7 +17,7 @@ from wmmadiag.hostcode.names import type_text
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
-from wmmadiag.hostcode.types import bytes_of, pointee
+from wmmadiag.hostcode.types import bytes_of
 from wmmadiag.hostcode.values import (
     Cell,
     Closure,
@@ -25,7 +25,6 @@ from wmmadiag.hostcode.values import (
     Pointer,
     Struct,
     Tensor,
-    Text,
     TypeName,
     Unknown,
     Value,
@@ -141,13 +140,17 @@ def _numel(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | 
 def _data(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | None:
     if not isinstance(whole, Tensor):
         return None
-    called = field(node, "function")
-    name = field(called, "field") if called is not None else None
-    listed = field(name, "arguments") if name is not None else None
-    element = type_text(machine, listed.named_children[0], scope) if listed is not None else whole.dtype
+    element = next(iter(_types_given(machine, node, scope)), whole.dtype)
     element = DTYPES.get(plain_name(element), element)
     _measured(whole, element)
     return Pointer(whole.buffer, ZERO, element)
+
+
+def _types_given(machine: Machine, node: Node, scope: Scope) -> list[str]:
+    called = field(node, "function")
+    name = field(called, "field") if called is not None else None
+    listed = field(name, "arguments") if name is not None else None
+    return [type_text(machine, one, scope) for one in listed.named_children] if listed is not None else []
 
 
 def _measured(one: Tensor, element: str) -> None:
@@ -220,10 +223,7 @@ def _turned(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value |
 def _accessor(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | None:
     if not isinstance(whole, Tensor):
         return None
-    called = field(node, "function")
-    name = field(called, "field") if called is not None else None
-    listed = field(name, "arguments") if name is not None else None
-    parts = [type_text(machine, one, scope) for one in listed.named_children] if listed is not None else []
+    parts = _types_given(machine, node, scope)
     rank = int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else whole.rank or 4
     element = DTYPES.get(plain_name(parts[0]), parts[0]) if parts else whole.dtype
     if whole.sizes is None:
@@ -365,6 +365,3 @@ def _dispatch(machine: Machine, node: Node, scope: Scope) -> Value:
 @function("getCurrentCUDAStream", "getDefaultCUDAStream", "CUDAGuard", "OptionalCUDAGuard", "device_of")
 def _stream(machine: Machine, node: Node, scope: Scope) -> Value:
     return Struct("Stream", {})
-
-
-__all__ = ["Text", "pointee", "tensor"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
-from wmmadiag.hostcode.values import KernelName, Pointer, Struct, Unknown, Value
+from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
@@ -403,6 +403,3 @@ def _untold(result: Draft, wishes: Wishes, kernel: Kernel) -> None:
     for symbol, meaning in known.made_for.items():
         if not {symbol, *(name for name, text in known.symbols.items() if text == symbol)} & told:
             result.untold[symbol] = meaning
-
-
-__all__ = ["KernelName", "Struct", "Unknown", "draft"]

@@ -38,7 +38,7 @@ from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 from wmmadiag.subject.together import Stages
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask.scope import AskScope
+    from wmmadiag.compile.ask.questions import AskScope
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _PLAIN_SIZES = (1024, 256, 64, 96)
