@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.ask.answers import Constant
 from wmmadiag.compile.ask.asking import ask
 from wmmadiag.compile.ask.questions import Asked, ValueOf
 from wmmadiag.compile.ask.scope import scope_at
-from wmmadiag.csource.nodes import arguments, called, descendants
+from wmmadiag.csource.nodes import Node, arguments, called, descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.errors import CompileError, ConfigurationError
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # CUDA Runtime API, "Execution Control"; HIP's is called as such.
 _SET_ATTRIBUTE = frozenset({"cudaFuncSetAttribute", "hipFuncSetAttribute"})

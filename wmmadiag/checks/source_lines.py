@@ -7,14 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_c_family
-from wmmadiag.csource.nodes import LOOPS, field
+from wmmadiag.csource.nodes import LOOPS, Node, field
 from wmmadiag.csource.tree import Source, parse
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _HOLDERS = frozenset({"compound_statement", "case_statement", "preproc_if", "preproc_ifdef", "preproc_else"})
 _NO_STATEMENTS = frozenset({"comment", "case_statement", "preproc_else", "preproc_elif"})

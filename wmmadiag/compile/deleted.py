@@ -13,18 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.ptx_scan import ScannedInstruction, instructions
 from wmmadiag.compile.sources import SourceTree
 from wmmadiag.csource.edits import ByteEdit
-from wmmadiag.csource.nodes import arguments, descendants, field
+from wmmadiag.csource.nodes import Node, arguments, descendants, field
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.place import Place
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # Call → (opcode that it becomes, position of a fragment among its arguments, and of its pointer or None).
 _CALLS: Mapping[str, tuple[str, int, int | None]] = {

@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.host_only import Declaration
 from wmmadiag.csource.declarations import Function, template_parameters
 from wmmadiag.csource.meanings import written_out
-from wmmadiag.csource.nodes import ancestors, descendants, field
+from wmmadiag.csource.nodes import Node, ancestors, descendants, field
 from wmmadiag.csource.outline import Item
 from wmmadiag.csource.tree import Source
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _MAX = 64
 _DEPTH = 3

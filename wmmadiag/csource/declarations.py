@@ -6,14 +6,10 @@ import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import body_of, descendants, field
+from wmmadiag.csource.nodes import Node, body_of, descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _TRANSPARENT = frozenset(
     {"translation_unit", "declaration_list", "linkage_specification", "preproc_if", "preproc_ifdef", "preproc_else",

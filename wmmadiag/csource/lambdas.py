@@ -14,17 +14,13 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import TemplateParameter, template_parameters
-from wmmadiag.csource.nodes import ancestors, at, descendants, field
+from wmmadiag.csource.nodes import Node, ancestors, at, descendants, field
 from wmmadiag.csource.prepare import LAMBDA_SPACE
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 NAME = re.compile(r"\bwmmadiag_lambda_[0-9a-f]{8}\b")
 """The classes' names."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.nodes import ancestors, field, walk
+from wmmadiag.csource.nodes import Node, ancestors, field, walk
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import declared
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _BLOCKS = frozenset({"compound_statement", "case_statement"})
 _CONDITIONALS = frozenset({"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif"})

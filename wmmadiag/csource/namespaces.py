@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from wmmadiag.csource.nodes import Node
 from wmmadiag.csource.nodes import field as field_of
 from wmmadiag.csource.tree import Source
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 Space = tuple[str, ...]
 """A namespace by its names from outside in; one without a name is called "" in the one around it."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    import tree_sitter
+
+# A name alone: the parser is loaded with the first text that is read.
+Node: TypeAlias = "tree_sitter.Node"
 
 # What stands around an expression without changing it.
 _WRAPPERS = frozenset({"parenthesized_expression", "condition_clause"})

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.lexical import closing
-from wmmadiag.csource.nodes import body_of, field
+from wmmadiag.csource.nodes import Node, body_of, field
 from wmmadiag.csource.tree import Source
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _CONTAINERS = frozenset(
     {"translation_unit", "declaration_list", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif",

@@ -5,16 +5,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import template_parameters
 from wmmadiag.csource.namespaces import Imports, Space
-from wmmadiag.csource.nodes import field
+from wmmadiag.csource.nodes import Node, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _SCOPES = frozenset(
     {"translation_unit", "declaration_list", "compound_statement", "for_statement", "for_range_loop", "if_statement",

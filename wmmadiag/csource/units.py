@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from wmmadiag.csource.declarations import Function, declarations
 from wmmadiag.csource.lexical import macros
-from wmmadiag.csource.nodes import called, descendants, outermost
+from wmmadiag.csource.nodes import Node, called, descendants, outermost
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.csource.scopes import Extent, Scopes
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.csource.writes import base, may_write, written_by
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 Key: TypeAlias = "tuple[str, int | str]"
 """What a name means: (file, offset of its declarator), or ("", the name) of what no function declares."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import ancestors, at, field
+from wmmadiag.csource.nodes import Node, ancestors, at, field
 from wmmadiag.csource.tree import Source
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _DECLARATORS = frozenset(
     {

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import Function
-from wmmadiag.csource.nodes import arguments, bare, called, descendants, field
+from wmmadiag.csource.nodes import Node, arguments, bare, called, descendants, field
 from wmmadiag.csource.variables import Variable
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # CUDA C++ Programming Guide: warp matrix functions, asynchronous copies, atomic functions. They write what their first
 # argument is or points to, and nothing else that they are given.

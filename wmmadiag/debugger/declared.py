@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.names import template_arguments
 from wmmadiag.csource.declarations import Function, declarations, template_parameters
 from wmmadiag.csource.dependences import Dependences
-from wmmadiag.csource.nodes import ancestors, descendants, field
+from wmmadiag.csource.nodes import Node, ancestors, descendants, field
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable
 from wmmadiag.debugger.lines import SourceLines, plain_function
 from wmmadiag.place import Place
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from wmmadiag.compile.ask.asking import ask
 from wmmadiag.compile.ask.questions import Asked, Question, TypeOf, ValueOf
 from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.csource.declarations import Function
-from wmmadiag.csource.nodes import arguments, bare, called, descendants, field
+from wmmadiag.csource.nodes import Node, arguments, bare, called, descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable
 from wmmadiag.csource.writes import base, writes
@@ -38,9 +38,6 @@ from wmmadiag.debugger.integers import (
     unary,
 )
 from wmmadiag.errors import CompileError, ConfigurationError
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 Lanes: TypeAlias = NDArray[np.int64]
 Known: TypeAlias = Callable[[str], "Lanes | None"]

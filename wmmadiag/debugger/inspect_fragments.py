@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import arguments, called, descendants
+from wmmadiag.csource.nodes import Node, arguments, called, descendants
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.writes import base
 from wmmadiag.debugger.conditions import Conditions
@@ -20,10 +19,6 @@ from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.place import Place
 from wmmadiag.subject.binding import BoundCase
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 # Operation → call → position of each operand's fragment among its arguments. (CUDA C++ Programming Guide, "Warp Matrix
 # Functions")

@@ -23,7 +23,7 @@ from wmmadiag.compile.origin import remember
 from wmmadiag.compile.ptx_scan import mapped_columns
 from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.nodes import LOOPS, ancestors, at, descendants
+from wmmadiag.csource.nodes import LOOPS, Node, ancestors, at, descendants
 from wmmadiag.csource.nodes import field as part_of
 from wmmadiag.csource.writes import Write, base, writes
 from wmmadiag.debugger.kept_values import copied
@@ -32,8 +32,6 @@ from wmmadiag.place import Place
 from wmmadiag.subject.compiling import SubjectCompiler
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
     from wmmadiag.debugger.session import Session
 

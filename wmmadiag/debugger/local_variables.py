@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.ask.answers import TypeFacts
 from wmmadiag.compile.ask.questions import Asked
-from wmmadiag.csource.nodes import ancestors, field
+from wmmadiag.csource.nodes import Node, ancestors, field
 from wmmadiag.csource.writes import writes
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.definitions import Definitions
@@ -30,8 +30,6 @@ from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import meaning
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from wmmadiag.debugger import declared
     from wmmadiag.debugger.inspect import Inspection, RegisterView
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import arguments, field
+from wmmadiag.csource.nodes import Node, arguments, field
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode.classes import (
     DIMENSIONS,
@@ -40,9 +39,6 @@ from wmmadiag.hostcode.values import (
     Value,
     copied,
 )
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "safe_cast", "bit_cast")
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import TemplateParameter
-from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.nodes import Node, descendants, field
 from wmmadiag.csource.variables import Variable
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.evaluation import evaluate
@@ -29,10 +28,6 @@ from wmmadiag.hostcode.values import (
     copied,
     dim3,
 )
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 _VECTORS = ("std::vector", "vector", "thrust::device_vector", "thrust::host_vector", "device_vector", "host_vector",
             "std::array", "array", "thrust::universal_vector")  # fmt: skip

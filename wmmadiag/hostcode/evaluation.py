@@ -8,14 +8,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from wmmadiag.csource.nodes import Node
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.values import Unknown, Value
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 Handler: TypeAlias = "Callable[[Machine, Node, Scope], Value]"
 _HANDLERS: dict[str, Handler] = {}

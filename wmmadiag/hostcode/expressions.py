@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import arguments, bare, field
+from wmmadiag.csource.nodes import Node, arguments, bare, field
 from wmmadiag.hostcode.evaluation import evaluate, handles
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import CONSTANTS, type_text
@@ -27,9 +26,6 @@ from wmmadiag.hostcode.values import (
     Value,
     copied,
 )
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _OPERATORS = {"&&": "and", "||": "or", "and": "and", "or": "or", "bitor": "|", "bitand": "&"}
 _NUMBER = re.compile(

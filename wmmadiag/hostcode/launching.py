@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import bare
+from wmmadiag.csource.nodes import Node, bare
 from wmmadiag.csource.variables import Variable
 from wmmadiag.hostcode.classes import (
     bind_parameters,
@@ -36,9 +35,6 @@ from wmmadiag.hostcode.values import (
     copied,
     dim3,
 )
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 
 def deduce(found: Found, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import bare, descendants, field
+from wmmadiag.csource.nodes import Node, bare, descendants, field
 from wmmadiag.csource.variables import declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.evaluation import evaluate
@@ -16,9 +15,6 @@ from wmmadiag.hostcode.statements import Returned, Signal, execute, runs
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.hostcode.types import plain
 from wmmadiag.hostcode.values import Cell, Items, Unknown, Value
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _MOST_TURNS = 16
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from wmmadiag.csource.nodes import Node
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.events import Event, Launch
 from wmmadiag.hostcode.program import Found, Program, Site
@@ -17,8 +18,6 @@ from wmmadiag.hostcode.types import is_real
 from wmmadiag.hostcode.values import Buffer, Cell, Closure, Pointer, Tensor, Unknown, Value
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from wmmadiag.compile.ask.questions import AskScope
 
 Question: TypeAlias = "tuple[str, AskScope]"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import field
+from wmmadiag.csource.nodes import Node, field
 from wmmadiag.csource.tree import parse
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.evaluation import evaluate, handles
@@ -16,9 +15,6 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, plain
 from wmmadiag.hostcode.values import Cell, FunctionName, KernelName, Struct, Text, TypeName, Unknown, Value
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # <climits>, <cmath>, <cfloat>, math_constants.h.
 CONSTANTS = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from wmmadiag.csource.nodes import bare, field
+from wmmadiag.csource.nodes import Node, bare, field
 from wmmadiag.hostcode.evaluation import evaluate, handles
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import global_cell, type_text
@@ -27,9 +25,6 @@ from wmmadiag.hostcode.values import (
     Value,
     copied,
 )
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 
 def place_of(machine: Machine, node: Node, scope: Scope) -> Cell | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.csource.declarations import Function, Record, declarations, template_parameters
 from wmmadiag.csource.lexical import Macro
-from wmmadiag.csource.nodes import ancestors, descendants, walk
+from wmmadiag.csource.nodes import Node, ancestors, descendants, walk
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable
@@ -18,8 +18,6 @@ from wmmadiag.hostcode.types import split_template
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tree_sitter import Node
 
     from wmmadiag.compile.sources import SourceTree
 

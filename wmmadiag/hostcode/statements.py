@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from wmmadiag.csource.nodes import bare, descendants, field
+from wmmadiag.csource.nodes import Node, bare, descendants, field
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.classes import constructed, default_value
@@ -18,9 +18,6 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, number
 from wmmadiag.hostcode.types import bytes_of, plain
 from wmmadiag.hostcode.values import Cell, Items, Pointer, Unknown, Value, copied
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 
 @dataclass(frozen=True, slots=True)

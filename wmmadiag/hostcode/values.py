@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from wmmadiag.csource.nodes import Node
 from wmmadiag.hostcode.terms import ONE, ZERO, Term
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from wmmadiag.hostcode.program import Found
     from wmmadiag.hostcode.scopes import Scope
 

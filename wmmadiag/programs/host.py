@@ -11,16 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import Declarations, Function
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import spans
+from wmmadiag.csource.nodes import Node
 from wmmadiag.csource.tree import Source
 from wmmadiag.programs.closures import closure_edits
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 MARKS = re.compile(rb"__global__|__device__|<<<")
 """What a file holds that has to be rewritten."""

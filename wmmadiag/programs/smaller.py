@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.nodes import arguments, called, descendants, field
+from wmmadiag.csource.nodes import Node, arguments, called, descendants, field
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.errors import WmmadiagError
@@ -25,8 +25,6 @@ from wmmadiag.hostcode.types import is_integer, plain
 from wmmadiag.programs.kernel_names import base_name
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.subject.drafts.kernel import HostRead
 

@@ -8,19 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.read import is_file
 from wmmadiag.compile.sources import SourceTree
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.lexical import Macro, blank, code_of
-from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.nodes import Node, descendants
 from wmmadiag.csource.nodes import field as field_of
 from wmmadiag.csource.skeleton import without_bodies
 from wmmadiag.csource.tree import Source, parse
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.MULTILINE)
 _MOST_BYTES = 4 * 2**20

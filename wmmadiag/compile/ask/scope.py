@@ -7,16 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.ask.questions import AskScope
 from wmmadiag.csource.declarations import TemplateParameter, template_parameters
-from wmmadiag.csource.nodes import ancestors, descendants, field
+from wmmadiag.csource.nodes import Node, ancestors, descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import declared
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _BLOCKS = frozenset({"compound_statement", "case_statement"})
 _RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})

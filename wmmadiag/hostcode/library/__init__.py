@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
+from wmmadiag.csource.nodes import Node
 from wmmadiag.hostcode.library.registry import CLASSES, FUNCTIONS, METHODS, Maker, Method, Model
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from wmmadiag.hostcode.machine import Machine
     from wmmadiag.hostcode.scopes import Scope
     from wmmadiag.hostcode.values import Value

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import arguments
+from wmmadiag.csource.nodes import Node, arguments
 from wmmadiag.hostcode.events import Product
 from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.library.registry import function
@@ -18,9 +17,6 @@ from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Number, Term
 from wmmadiag.hostcode.values import HostAddress, Pointer, Value
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # The parts of a call, in order. The types of the Ex functions follow the pointers.
 _PLAIN = "handle ta tb m n k alpha a lda b ldb beta c ldc"

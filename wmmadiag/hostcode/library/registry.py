@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from wmmadiag.csource.nodes import Node
 
+if TYPE_CHECKING:
     from wmmadiag.hostcode.machine import Machine
     from wmmadiag.hostcode.scopes import Scope
     from wmmadiag.hostcode.values import Value

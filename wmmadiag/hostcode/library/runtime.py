@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import arguments, bare, field
+from wmmadiag.csource.nodes import Node, arguments, bare, field
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.expressions import argument_values
@@ -29,9 +28,6 @@ from wmmadiag.hostcode.values import (
     Value,
     dim3,
 )
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # What a program that asks its device is told: a small number of processors keeps persistent kernels short.
 _PROPERTIES = {

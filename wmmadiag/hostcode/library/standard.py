@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from wmmadiag.csource.nodes import arguments
+from wmmadiag.csource.nodes import Node, arguments
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.library.registry import function, method
@@ -15,9 +13,6 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, split_template
 from wmmadiag.hostcode.values import Cell, Items, Pointer, Struct, Unknown, Value
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _ONE = {
     "ceil": "ceil", "ceilf": "ceil", "floor": "floor", "floorf": "floor", "sqrt": "sqrt", "sqrtf": "sqrt",

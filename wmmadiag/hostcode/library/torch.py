@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import arguments, field
+from wmmadiag.csource.nodes import Node, arguments, field
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.calls import run_closure
 from wmmadiag.hostcode.evaluation import evaluate
@@ -29,9 +28,6 @@ from wmmadiag.hostcode.values import (
     Unknown,
     Value,
 )
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # c10/core/ScalarType.h: names of element types → C types.
 DTYPES = {

@@ -9,16 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import ancestors, bare, descendants
+from wmmadiag.csource.nodes import Node, ancestors, bare, descendants
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.csource.tree import Source
 from wmmadiag.hostcode.program import Found, Program, plain_name
 from wmmadiag.hostcode.terms import Number
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _COMPARISONS = frozenset({"<", "<=", ">", ">="})
 _ONES = ("threadIdx", "blockIdx")

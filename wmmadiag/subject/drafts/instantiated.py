@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import TemplateParameter
-from wmmadiag.csource.nodes import bare, descendants
+from wmmadiag.csource.nodes import Node, bare, descendants
 from wmmadiag.csource.variables import declared
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.program import Found
@@ -24,8 +24,6 @@ from wmmadiag.subject.drafts.guess import symbol_for
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel, with_types
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _TILES, _COUNTS = ("64", "32", "128", "16", "8"), ("4", "2", "3", "8", "1")
