@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
-from wmmadiag.processes.waiting import telling
+from wmmadiag.processes.waiting import FIRST, telling
 
 MIN_WIDTH = 80
 _RED = "31;1"
@@ -121,7 +121,7 @@ class Console:
             yield
             return
         try:
-            with telling(lambda seconds: self.progress(f"{what}, {seconds:.0f} s")):
+            with telling(lambda seconds: self.progress(f"{what}, {seconds:.0f} s"), FIRST):
                 yield
         finally:
             self.clear()

@@ -67,7 +67,7 @@ def waited_for(work: Callable[[], Result], what: str) -> Result:
 
 
 @contextmanager
-def telling(tell: Callable[[float], None], first: float = FIRST, again: float = AGAIN) -> Iterator[None]:
+def telling(tell: Callable[[float], None], first: float, again: float = AGAIN) -> Iterator[None]:
     """Have the seconds that something takes told while it runs, from `first` on."""
     ended = threading.Event()
     began = time.monotonic()
