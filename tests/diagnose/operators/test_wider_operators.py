@@ -13,10 +13,6 @@ PAIR = "struct Pair { float x; int at; };\nstruct All { float o[64]; int n; };\n
 
 YIELDS = [
     ("element_more", "int i = threadIdx.x; float g = a[i]; out[i] = g;", "g = b[i] > 0.0f ? a[i] : 0.0f;"),
-    ("copied", "auto clear = [&] { out[0] = 0.0f; }; clear(); for (int i = 0; i < n; ++i) { copy4(out, a); }",
-     "copy4(out, a); clear();"),
-    ("copied", "float x = 0.0f; for (int i = 0; i < n; ++i) { x += a[i]; out[i] = x; } x = b[0]; out[n] = x;",
-     "x += a[i]; x = b[0];"),
     ("flat_transposed", "int i = threadIdx.x; float y = a[i / 16 + i % 16]; out[0] = y * b[i];",
      "b[i % 16 * 16 + i / 16]"),
     ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),
@@ -32,8 +28,6 @@ YIELDS = [
     ("limited", "const int i = blockIdx.x * m; const int end = n; for (int k = i; k < end; k += m) out[k] = a[k];",
      "const int end = min(n, i + m)"),
     ("limited", "int i = blockIdx.x, j = i - m; out[i] = a[j];", "j = max(i - m, 0)"),
-    ("applied", "int i = threadIdx.x; const float x = (float)(i - m); out[i] = x;", "= fabsf((float)(i - m))"),
-    ("applied", "out[threadIdx.x] = a[m];", "= -a[m]"),
     ("value_compared", "int i = threadIdx.x, j = threadIdx.y; out[i * n + j] = a[i + j];", "j <= i ? a[i + j] : 0.0f"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.x / 16; out[r * n + h] = a[r];",
      "const int r = threadIdx.x / 2; const int h = threadIdx.x % 2;"),
@@ -62,17 +56,6 @@ YIELDS = [
      "o.at=__shfl_xor_sync(~0u, p.at, m);"),
     ("again", "float x = 0, y = 0, x_new = a[0], y_new = a[1]; if (m > n) { x = x_new; } out[0] = x + y;",
      "x = x_new; y = y_new;"),
-    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i * n + j]"),
-    ("other_pitches", "int w = threadIdx.x / 32; for (int k = 0; k < n; ++k) out[k * m] += a[w * 16 + k * n];",
-     "a[w * 16 * m + k]"),
-    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; copy4(out + i + j * n, a + i * m + j * n);",
-     "copy4(out + i * n + j"),
-    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i * m] = sqrtf(b[i + j * n] * n);",
-     "b[i * m + j] * m"),  # and what the statement calls the pitch elsewhere
-    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i * m] = a[m * n + j * 16 + i + j * n];",
-     "a[m * n + (j * 16 + i) * n + j]"),
-    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[(i + 16 * j) * n + j];",
-     "a[i + 16 * j + j * n]"),
     ("cleared", "__shared__ float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];",
      "at_ < sizeof(s) / 4; at_ += blockDim.x * blockDim.y * blockDim.z)"),
     ("cleared", "__shared__ All all; int i = threadIdx.x; all.o[i] += a[i];",
@@ -80,7 +63,6 @@ YIELDS = [
 ]  # fmt: skip
 
 NEVER = [
-    ("copied", "{ int q = 3; out[q] = a[q]; } out[0] = b[0];", "b[0]; out[q]"),  # q is not visible there
     ("flat_transposed", "int i = threadIdx.x; out[i] = a[i / 16 + i % 16];", "i / 16 % "),
     ("divisible", "int i = threadIdx.x; if (i < 0) return; out[i] = a[m / n];", "m % n"),  # it is not asked about `m`
     ("exchanged", "int i = threadIdx.x; out[i] = a[n]; out[m] = b[i];", "a[m]"),  # in another statement
@@ -90,14 +72,11 @@ NEVER = [
     ("term_composed", f"{WARP} if (t < n) out[w] = a[t];", "t + w < n"),
     ("element_more", f"{WARP} out[t] = a[t] * b[t];", "+ b["),  # both are read
     ("limited", "int i = threadIdx.x; out[i] = a[i * m];", "a[min(i * m, n)]"),
-    ("applied", "int i = threadIdx.x; out[i] = a[i];", "fabsf(i)"),
     ("value_compared", "int i = threadIdx.x; out[i] = a[i];", "i < i"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.y / 16; out[r * n + h] = a[r];", "/ 2"),
     ("left_early", "const int c = threadIdx.x; out[c] = a[c];", "break"),
     ("aligned", "out[0] = a[0]; if (m < n) { copy4(out, b); }", "copy4(out, b); }  out"),
     ("again", "float x = 0; { float y = a[1]; out[1] = y; } x = a[0]; out[0] = x;", "y = a[0]"),
-    ("other_pitches", "int i = threadIdx.x; out[i] = a[i + m * n];", "a[i * n"),  # one term alone that varies
-    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone
     ("cleared", "float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];", "sizeof(s)"),  # a thread's own
 ]
 
