@@ -33,9 +33,10 @@ class _Piece:
     def all(self) -> Sequence[Statement]:
         return self.block[self.first.index : self.last.index + 1]
 
-    @property
-    def text(self) -> str:
-        return self.first.unit.source.slice(self.first.start, self.last.end)
+    def text_at(self, blanks: str) -> str:
+        """Its source, with lines that begin as its first one does beginning with these blanks."""
+        text = self.first.unit.source.slice(self.first.start, self.last.end)
+        return text.replace(f"\n{indent(self.first)}", f"\n{blanks}")
 
 
 @operator
@@ -84,9 +85,9 @@ def _alike(first: Statement, own: Sequence[str], other: Statement, known: Shapes
 def _past(one: _Piece, later: _Piece) -> Iterator[Draft]:
     """One behind a later one of its block, or that before it."""
     if one.first.kind != "jump" and not _declares(one.block[one.last.index + 1 : later.last.index + 1], one):
-        yield _move(one, later.last.end, f"\n{indent(one.first)}{one.text}", "later")
+        yield _move(one, later.last.end, f"\n{indent(one.first)}{one.text_at(indent(one.first))}", "later")
     if later.first.kind in _MOVABLE and not _declares(one.block[one.first.index : later.first.index], later):
-        yield _move(later, one.first.start, f"{later.text}\n{indent(one.first)}", "sooner")
+        yield _move(later, one.first.start, f"{later.text_at(indent(one.first))}\n{indent(one.first)}", "sooner")
 
 
 def _out(one: _Piece) -> Iterator[Draft]:
@@ -96,8 +97,9 @@ def _out(one: _Piece) -> Iterator[Draft]:
     around = block.parent
     if not around.braced:
         return
-    yield _move(one, before_pragmas(around), f"{one.text}\n{indent(around)}", "before the loop or branch around it")
-    yield _move(one, around.end, f"\n{indent(around)}{one.text}", "after the loop or branch around it")
+    text = one.text_at(indent(around))
+    yield _move(one, before_pragmas(around), f"{text}\n{indent(around)}", "before the loop or branch around it")
+    yield _move(one, around.end, f"\n{indent(around)}{text}", "after the loop or branch around it")
 
 
 def _into(one: _Piece) -> Iterator[Draft]:
@@ -109,9 +111,9 @@ def _into(one: _Piece) -> Iterator[Draft]:
         if held is None or held.kind != "block" or not held.children:
             continue
         first, last = held.children[0], held.children[-1]
-        where = "the loop or branch beside it"
-        yield _move(one, last.end, f"\n{indent(last)}{one.text}", f"to the end of {where}")
-        yield _move(one, first.start, f"{one.text}\n{indent(first)}", f"to the beginning of {where}")
+        where, text = "the loop or branch beside it", one.text_at(indent(first))
+        yield _move(one, last.end, f"\n{indent(last)}{text}", f"to the end of {where}")
+        yield _move(one, first.start, f"{text}\n{indent(first)}", f"to the beginning of {where}")
 
 
 def _move(one: _Piece, to: int, text: str, note: str) -> Draft:
