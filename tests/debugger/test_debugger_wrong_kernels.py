@@ -1,8 +1,9 @@
-"""A session on every wrong kernel reaches the fault by the path of docs/debugger.md.
+"""A session on wrong kernels reaches the fault by the path of docs/debugger.md: on one of each cause in each family.
 
 `departure` in the first case that departs, then `why` and at most twice more `why`; a kernel that cannot be launched is
-refused at once. The truth about each is in its .truth.toml (kernels/README.md). The prompt runs in this process, where
-other tests have compiled these kernels; on the first kernel of each family it is a user's, in a real terminal.
+refused at once. The truth about each is in its .truth.toml (kernels/README.md); `python benchmarks/debugger.py --wrong`
+walks to all of them. The prompt runs in this process, where other tests have compiled these kernels; on the first one
+of each family it is a user's, in a real terminal.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ else:
     import tomli as tomllib
 
 TRUTHS = sorted(KERNELS.glob("*/wrong/*.truth.toml"))
+_CAUSES = {path: tomllib.loads(path.read_text("utf-8"))["cause"] for path in TRUTHS}
+OF_EACH_CAUSE = [*{(path.parent, _CAUSES[path]): path for path in reversed(TRUTHS)}.values()]
 FIRST = [*{path.parent: path for path in reversed(TRUTHS)}.values()]
 """One of each family."""
 PROMPT = "(wmmadiag) "
@@ -135,7 +138,7 @@ def held(session: Typed, truth: Path) -> None:
     raise AssertionError(f"{sorted(lines)} in none of {[sorted(one) for one in seen]}")
 
 
-@pytest.mark.parametrize("truth", TRUTHS, ids=lambda path: path.name.removesuffix(".truth.toml"))
+@pytest.mark.parametrize("truth", OF_EACH_CAUSE, ids=lambda path: path.name.removesuffix(".truth.toml"))
 def test_a_session_reaches_the_fault(here: Here, truth: Path) -> None:
     held(here, truth)
 
