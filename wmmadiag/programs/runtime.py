@@ -17,7 +17,7 @@ import wmmadiag
 from wmmadiag.compile import cache
 from wmmadiag.compile.host_compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.compile.toolchain import toolchain
-from wmmadiag.programs.shipped import LIBRARY, NATIVE, stamp
+from wmmadiag.programs.shipped import LIBRARY, NATIVE, WITH_LIBRARIES, stamp
 
 _MAX_PRELUDES = 4
 _IN_USE = 3600.0
@@ -28,7 +28,7 @@ _IN_USE = 3600.0
 def _object(source: Path) -> Path:
     """The compiled object of a file of `native/`, kept by its text and that of every header there."""
     compiler = host_compiler()
-    flags = ["-std=c++20", "-O2", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
+    flags = ["-std=c++20", "-Os", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
     key = cache.digest([*native_parts(), *flags, source.name, source.read_bytes()])
     made = cache.cache_folder() / "runtime" / f"{source.stem}-{key}.o"
     if not made.is_file():
@@ -52,13 +52,13 @@ def native_parts() -> tuple[str | bytes, ...]:
 
 
 @functools.cache
-def _shipped() -> Path | None:
-    """The library that was compiled with the package, if it is of these sources and CUDA headers, and loads here."""
+def _shipped(libraries: bool) -> Path | None:
+    """The library that came with the package, if it is of these sources and CUDA headers, has all, and loads here."""
     for root in wmmadiag.__path__:  # of an editable install the sources, and where its build went
         library = Path(root) / "programs" / "native" / LIBRARY
         with contextlib.suppress(OSError):  # it is not there, or of another machine's C++ library
-            said = library.with_name(f"{LIBRARY}.stamp").read_text("utf-8").strip()
-            if said == stamp(toolchain().includes[0]):
+            said = library.with_name(f"{LIBRARY}.stamp").read_text("utf-8").splitlines()
+            if said[:1] == [stamp(toolchain().includes[0])] and (WITH_LIBRARIES in said or not libraries):
                 ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
                 return library
     return None
@@ -74,7 +74,7 @@ def runtime_library(libraries: bool = False) -> Path:
     Raises:
         CompileError: the compiler refused it.
     """
-    shipped = _shipped()
+    shipped = _shipped(libraries)
     if shipped is not None:
         return shipped
     sources = sorted(NATIVE.glob("*.cpp")) + (sorted(NATIVE.glob("libraries/*.cpp")) if libraries else [])

@@ -12,6 +12,8 @@ from pathlib import Path
 
 NATIVE = Path(__file__).parent / "native"
 LIBRARY = "libwmmadiag_runtime.so"
+WITH_LIBRARIES = "libraries"
+"""A line of the stamp's file, where `libraries/` is in it: in wheels, but not in what is built for one machine."""
 _SOURCES = ("*.cpp", "*.hpp", "libraries/*", "headers/**/*.h")
 
 
