@@ -60,6 +60,24 @@ def test_what_is_defined_once_follows_from_its_definition(session: Session) -> N
     assert (values(session, "row") == lane // 2).all()
 
 
+def test_a_pointer_is_the_element_that_it_leads_to(session: Session) -> None:
+    prompt = Interpreter(session)
+    session.select(warp=1, lane=3)
+    with pytest.raises(ConfigurationError, match="no variable 'TILE'") as told:
+        prompt.run("print x + row * 2 - TILE")
+    assert "after `keep` macros" in told.value.hint
+    reply = prompt.run("print x + row * 2 - 16")  # row is 17, an element has four bytes
+    start = session.arrays.parts["x"][0].start
+    assert reply.text == f"x + row * 2 - 16 = {start + 18 * 4:#x}, x[18]" and reply.data["element"] == "x[18]"
+    assert prompt.run("print 3 + x").data["element"] == "x[3]"
+    assert prompt.run("print x - 1").data == {"name": "x - 1", "value": start - 4}  # leads to nothing
+    assert prompt.run("print (x + row) - x").data["value"] == 17 and prompt.run("print x + 1 > x").data["value"] == 1
+    with pytest.raises(ConfigurationError, match=r"cannot be computed.*'pointer' and 'int'"):
+        prompt.run("print x * 2")
+    prompt.run("keep")
+    assert prompt.run("print x + TILE").data["element"] == "x[16]"
+
+
 def test_unsigned_arithmetic_wraps_as_the_kernels_does(session: Session) -> None:
     assert (values(session, "wrapped") == (27 + np.arange(32)) // 2).all()
     session.select(warp=0)

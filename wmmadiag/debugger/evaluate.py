@@ -1,6 +1,7 @@
-"""Expressions of the source's scope: `wn * 32 + k0`, `acc[0][0]`, `row < n`, for the selected lane.
+"""Expressions of the source's scope: `wn * 32 + k0`, `acc[0][0]`, `row < n`, `B + k * N`, for the selected lane.
 
-C's arithmetic on what `Session.variable` knows by name: integers divide towards zero, comparisons give 0 or 1. What is
+C's arithmetic on what `Session.variable` knows by name: integers divide towards zero, comparisons give 0 or 1, arrays
+in global memory are pointers, in elements. What is
 more than that (casts, calls, members) the compiler computes, where variables are kept (`kept.py`).
 """
 
@@ -10,6 +11,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +42,27 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.inv}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Pointer:
+    """A pointer into global memory; arithmetic on it counts elements, as the source's does."""
+
+    address: int
+    item: int
+
+    def __add__(self, count: object) -> _Pointer:
+        return _Pointer(self.address + count * self.item, self.item) if isinstance(count, int) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> _Pointer | int:
+        if isinstance(other, _Pointer) and other.item == self.item:
+            return int(_divided(self.address - other.address, self.item))
+        return self + -other if isinstance(other, int) else NotImplemented
+
+
+_Pointer.__name__ = "pointer"  # as Python's own messages say it
 
 
 class _Compiled(Exception):
@@ -73,7 +96,18 @@ def evaluate(session: Session, text: str) -> int | float:
         raise ConfigurationError(
             f"'{text}' cannot be computed: {error}", hint="`info variables` shows the values"
         ) from None
+    if isinstance(value, _Pointer):
+        return value.address
     return int(value) if isinstance(value, bool | np.bool_) else value
+
+
+def element_at(session: Session, value: float) -> str:
+    """The element of a named array in global memory whose address this number is; "" where it is none."""
+    if isinstance(value, int) and any(
+        one.space == "global" and one.start <= value < one.start + one.size for one in session.arrays.extents
+    ):
+        return session.arrays.name("global", value)
+    return ""
 
 
 def _compiled(session: Session, text: str) -> int | float:
@@ -101,7 +135,7 @@ def _value(session: Session, node: ast.expr, text: str) -> Any:
     raise _Compiled
 
 
-def _named(session: Session, node: ast.expr, text: str) -> int | float:
+def _named(session: Session, node: ast.expr, text: str) -> int | float | _Pointer:
     """A variable, a component such as threadIdx.x, or an element of an array or fragment."""
     indices: list[int] = []
     while isinstance(node, ast.Subscript):
@@ -128,6 +162,9 @@ def _named(session: Session, node: ast.expr, text: str) -> int | float:
     if array.ndim != len(indices):
         if session.target.kept:  # a pointer, as the source has it
             raise _Compiled
+        known, part = session.arrays.parts.get(name, (None, None))
+        if known is not None and part is not None and known.space == "global" and not indices:
+            return _Pointer(known.start + part.offset, max(part.item, 1))
         raise ConfigurationError(
             f"'{name}' has {array.ndim} dimension{'s' * (array.ndim != 1)}", hint="give that many indices"
         )

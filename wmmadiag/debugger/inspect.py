@@ -270,7 +270,8 @@ class Inspection(FragmentInspection):
     def _unknown(self, name: str) -> ConfigurationError:
         known = [*self.fragment_names, *self.arrays.parts, *self._parameters, *self.locals, "threadIdx.x", "blockIdx.x"]
         hint = did_you_mean(name, list(dict.fromkeys(known)))
-        near = hint if hint.startswith("did you mean") else "`info variables` lists them"
+        more = "" if self.target.kept else "; after `keep` macros and constants of the source can be asked for, too"
+        near = hint if hint.startswith("did you mean") else f"`info variables` lists them{more}"
         return ConfigurationError(f"there is no variable '{name}'", hint=near)
 
     @cached_property

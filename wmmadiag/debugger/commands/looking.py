@@ -12,7 +12,7 @@ import numpy as np
 from wmmadiag.debugger.commands.command import Command, Reply, as_numbers, whole
 from wmmadiag.debugger.commands.informing import INFO, info
 from wmmadiag.debugger.commands.running import moment_data
-from wmmadiag.debugger.evaluate import evaluate, is_expression
+from wmmadiag.debugger.evaluate import element_at, evaluate, is_expression
 from wmmadiag.debugger.fragment_view import FragmentView
 from wmmadiag.debugger.local_variables import Local
 from wmmadiag.debugger.text import (
@@ -62,6 +62,8 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         return Reply(register_text(found), {"name": text, "type": found.type, "values": as_numbers(found.values)})
     if is_expression(text) or ("." in text and session.target.kept and not _is_ours(session, text)):
         value = evaluate(session, text)
+        if element := element_at(session, value):
+            return Reply(f"{text} = {value:#x}, {element}", {"name": text, "value": value, "element": element})
         return Reply(f"{text} = {number(value)}", {"name": text, "value": value})
     match = _FRAGMENT.fullmatch(text)
     base = match[1].partition("[")[0] if match is not None else ""
