@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.model import (
     COLUMN,
@@ -22,7 +22,7 @@ from wmmadiag.ops.model import (
 )
 from wmmadiag.ops.parts.drawn import BITS, KEY_COUNTS
 from wmmadiag.ops.parts.hard_inputs import SCORES
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import (
     Arithmetic,
     Doubles,
@@ -55,9 +55,6 @@ from wmmadiag.ops.parts.sequence import (
 from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, kept_in, types_of_products
 from wmmadiag.ops.parts.softmax_bounds import SLACK, row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _WINDOW = "that a query sees beside its own; -1: all"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import (
     Doubles,
     Judgement,
@@ -19,9 +19,6 @@ from wmmadiag.ops.parts.rounding import (
     product_error,
 )
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, epilogue, types_before_epilogue
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Pair = tuple[int, int]
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
 from wmmadiag.ops.model import Arrays, Operation, Role, Told
+from wmmadiag.ops.parts.late import NDArray
 from wmmadiag.ops.parts.one_query import CHOICES, OUTPUTS, PARAMETERS, PARTS, QUERY, of_one_query
 from wmmadiag.ops.parts.sequence import DERIVED, EXTENTS
 from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def _whole(inputs: Arrays) -> dict[str, NDArray[Any]]:

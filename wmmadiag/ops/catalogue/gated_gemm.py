@@ -6,7 +6,7 @@ Shazeer, GLU Variants Improve Transformer, 2020 (arXiv 2002.05202), section 2: G
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import (
@@ -23,13 +23,10 @@ from wmmadiag.ops.model import (
 )
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, GATES, spread
 from wmmadiag.ops.parts.epilogue_bounds import after, narrow
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_before_epilogue
 from wmmadiag.ops.parts.traits import TENSOR_CORES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def _half(inputs: Arrays, which: str) -> Doubles:

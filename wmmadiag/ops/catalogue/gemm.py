@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.model import (
     COLUMN,
@@ -22,7 +22,7 @@ from wmmadiag.ops.model import (
 )
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, factors, narrow, plain, whole
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import (
     B_STORED,
@@ -34,9 +34,6 @@ from wmmadiag.ops.parts.settings import (
     types_before_epilogue,
 )
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _OVER_RESULT = ("batch", "M", "N")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.catalogue.layernorm import layernorm
 from wmmadiag.ops.catalogue.rmsnorm import rmsnorm
@@ -21,13 +21,10 @@ from wmmadiag.ops.model import (
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import B_STORED, PRODUCTS, by_value, epilogue, types_before_epilogue
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _OF_ROWS = {"x": "x", "residual": "residual", "gamma": "weight", "beta": "bias"}  # roles here → those of a norm
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
 from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Role, Told, Values
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
 from wmmadiag.ops.parts.traits import EXPONENTIAL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 assert WHOLE.oracle is not None and WHOLE.bound is not None
 _ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
 from wmmadiag.ops.model import Arrays, Drawn, Operation, Role, Told
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.one_query import CHOICES, OUTPUTS, PARAMETERS, PARTS, QUERY, of_one_query
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.sequence import DERIVED, EXTENTS
 from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def _pages(shape: tuple[int, ...], _: ElementType, pages: int, rng: np.random.Generator) -> Doubles:

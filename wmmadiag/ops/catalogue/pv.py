@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, MatrixProduct, Operation, Role, Told, Values
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.ops.parts.sequence import CASES, EXTENTS, MADE_FOR, SYMBOLS, laid_out, turned
 from wmmadiag.ops.parts.settings import PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def pv(p: NDArray[Any], v: NDArray[Any]) -> Doubles:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.hard_inputs import SCORES
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
@@ -29,10 +29,6 @@ from wmmadiag.ops.parts.sequence import (
 )
 from wmmadiag.ops.parts.settings import PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # What kernels write where a key is masked, by how it is said.
 _MASKED = {"-inf": -math.inf, "lowest": -3.4028234663852886e38, **{one: float(one) for one in ("-1e4", "-1e9", "-1e20",

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.drawn import WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ORDERS: Mapping[str, tuple[int, ...]] = {"linear": (), "awq": (0, 2, 4, 6, 1, 3, 5, 7)}
 """Which value stands at each place of an element, lowest bits first; () for their own order.

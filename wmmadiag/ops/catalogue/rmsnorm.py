@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Told, Values
 from wmmadiag.ops.parts import norms
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.ops.parts.settings import by_value
 from wmmadiag.ops.parts.traits import TENSOR_CORES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def rmsnorm(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.drawn import BITS
 from wmmadiag.ops.parts.hard_inputs import SCORES
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
@@ -16,9 +16,6 @@ from wmmadiag.ops.parts.scores import ScoreRows, softmax_rows
 from wmmadiag.ops.parts.settings import EXPONENTIALS, by_value, kept_in
 from wmmadiag.ops.parts.softmax_bounds import row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ROWS = ("batch", "M", "N")
 

@@ -6,13 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from wmmadiag.ops.parts.late import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from wmmadiag.ops.parts.late import NDArray, np
 
 Doubles: TypeAlias = "NDArray[np.float64]"
 

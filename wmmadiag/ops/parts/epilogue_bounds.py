@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, Activation, spread
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Arithmetic, Doubles, Parameters, magnitudes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Roundings of a sum that is kept in a narrow type from the accumulator on: conversion, alpha, two scales, beta·C, C,
 # the bias's conversion, bias.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 else:
 
     class _Late:
@@ -18,5 +19,6 @@ else:
             return value
 
     np = _Late()
+    NDArray = None  # in annotations alone, which nothing evaluates
 
-__all__ = ["np"]
+__all__ = ["NDArray", "np"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import Choice, Distance, Elements, HardInput, Parameter, Role, Values
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
 from wmmadiag.ops.parts.settings import kept_in
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ROWS = ("M", "N")
 

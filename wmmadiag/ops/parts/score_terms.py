@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from wmmadiag.ops.parts.late import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from wmmadiag.ops.parts.late import NDArray, np
 
 Doubles: TypeAlias = "NDArray[np.float64]"
 Where: TypeAlias = "NDArray[np.bool_]"

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.score_terms import ScoreTerms
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Doubles: TypeAlias = "NDArray[np.float64]"
 

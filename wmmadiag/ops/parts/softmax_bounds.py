@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Arithmetic, Doubles
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Rows: TypeAlias = "NDArray[np.float32] | NDArray[np.float64]"
 
