@@ -79,18 +79,12 @@ void Races::block_start(const Block& block) {
     b.block = &block;
     b.index = block.index();
     b.warps.resize(block.warps().size());
-    b.sequence = b.base = 0;
-    b.all_known = warp_mask;
+    b.begin_sequence();
     for (auto& warp : b.warps) {
-        warp.known.fill(warp_mask);
-        warp.fenced.fill(0);
-        warp.acquirable.fill(0);
-        warp.hinted.fill(0);
         warp.foreign.reset();
         warp.foreign_fenced.reset();
         warp.foreign_acquirable.reset();
         warp.behind_fence = false;
-        warp.lanes_known = warp.met = warp_mask;
         warp.arrived = 0;
         warp.commits.fill(0);
         warp.copies.clear();
@@ -98,14 +92,9 @@ void Races::block_start(const Block& block) {
         warp.last_pending = 0;
         warp.waits = 0;
         warp.waited_commits.fill(0);
-        warp.pairs = nullptr;
-        warp.acquirable_pairs.reset();
-        warp.lane_fenced.fill(0);
-        ++warp.epoch;  // which makes the stamps of the block before stale
         warp.stamps.resize(shared_.program->code().size());
         for (auto& latest : warp.stamps) latest.passes = 0;
     }
-    b.entries.clear();
     b.write.assign(cells, 0);
     b.read.assign(cells, 0);
     b.other_read.assign(cells, 0);
@@ -114,11 +103,6 @@ void Races::block_start(const Block& block) {
     b.copies.clear();
     b.free_copies.clear();
     b.phases.fill({});
-    b.released.clear();
-    b.coherence.clear();
-    b.lane_reads.clear();
-    b.more_reads.clear();
-    b.more_writes.clear();
     last_ = made.get();
     states_[b.index] = std::move(made);
 }
@@ -164,7 +148,7 @@ void Races::report(std::string_view kind, BlockState& b, const Access& access, u
         f.other_pc = second.pc;
         f.space = space;
         f.address = address;
-        f.bytes = std::uint64_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
+        f.bytes = granule_of(space);
         f.block = first.block;
         f.warp = first.warp;
         f.lane = known(first.lane);
@@ -194,7 +178,7 @@ bool Races::leaves(const BlockState& b, const Access& access, unsigned lane, Spa
     const bool fragment = inst.execute == collective_[1];
     if ((inst.execute != store_ && !fragment) || (lane >= lanes && !fragment) || access.role != Role::write) return false;
     const auto& warp = b.block->warps()[access.where.warp];
-    const auto granule = std::size_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
+    const auto granule = granule_of(space);
     const auto* here = bytes != nullptr ? bytes : host(b, space, address, fragment ? granule : 1);
     if (here == nullptr) return false;
     if (fragment) return fragment_store_keeps(warp, inst, address, {here, granule});
@@ -283,19 +267,21 @@ void Races::memory(const MemoryEvent& event) {
     }
     const bool writes = event.kind == AccessKind::store || event.kind == AccessKind::atomic;
     const auto& b = state_of(event.where.block);
-    const auto shift = event.space == Space::global ? global_shift_ : shared_shift_;
     std::vector<std::pair<std::uint64_t, std::byte*>> places;
-    if (writes && reversal_->wants(event.where.pc))
-        for (Mask m = event.active; m != 0; m &= m - 1) {
-            const auto from = event.addresses[std::countr_zero(m)] >> shift << shift;
-            for (auto a = from; a < event.addresses[std::countr_zero(m)] + event.bytes; a += std::uint64_t{1} << shift)
-                if (auto* p = inside(event.space, a, std::uint64_t{1} << shift) ? host(b, event.space, a, std::uint64_t{1} << shift) : nullptr;
-                    p != nullptr)
-                    places.emplace_back(a, p);
-        }
-    reversal_->before(event.space, event.space == Space::shared ? b.index : 0, places, std::size_t{1} << shift);
+    if (writes && reversal_->wants(event.where.pc)) each_granule(b, event, [&](std::uint64_t a, std::byte* p) { places.emplace_back(a, p); });
+    reversal_->before(event.space, event.space == Space::shared ? b.index : 0, places, granule_of(event.space));
     watch(event);
     reversal_->after();
+}
+
+template <class See>
+void Races::each_granule(const BlockState& b, const MemoryEvent& event, See see) const {
+    const auto granule = granule_of(event.space);
+    for (Mask m = event.active; m != 0; m &= m - 1) {
+        const auto address = event.addresses[std::countr_zero(m)];
+        for (auto a = address / granule * granule; a < address + event.bytes; a += granule)
+            if (auto* p = inside(event.space, a, granule) ? host(b, event.space, a, granule) : nullptr; p != nullptr) see(a, p);
+    }
 }
 
 bool Races::inside(Space space, std::uint64_t address, std::uint64_t bytes) const {
@@ -308,7 +294,7 @@ void Races::turn(BlockState& b, const Access& access, unsigned lane, const Earli
     if (!reversal_->names(access.where.pc, earlier.pc) || reversal_->turn() != (read_first ? Turn::note : Turn::writes)) return;
     // A lane does not lose its own writes, nor see them early; where several lanes read as one, it may be among them.
     if (earlier.block == b.index && earlier.warp == access.where.warp && (read_first || lane >= lanes)) return;
-    const auto granule = std::size_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
+    const auto granule = granule_of(space);
     const auto at = address / granule * granule;
     if (!inside(space, at, granule)) return;
     auto* p = host(b, space, at, granule);
@@ -330,14 +316,10 @@ void Races::turn(BlockState& b, const Access& access, unsigned lane, const Earli
 
 // What this read finds although it is written later.
 void Races::foresee(BlockState& b, const Access& access, const MemoryEvent& event) {
-    const auto granule = std::uint64_t{1} << (event.space == Space::global ? global_shift_ : shared_shift_);
-    for (Mask m = event.active; m != 0; m &= m - 1) {
-        const auto address = event.addresses[std::countr_zero(m)];
-        for (auto a = address / granule * granule; a < address + event.bytes; a += granule)
-            if (auto* p = inside(event.space, a, granule) ? host(b, event.space, a, granule) : nullptr; p != nullptr)
-                reversal_->foresee(event.space, event.space == Space::shared ? b.index : 0, a, p, granule,
-                                   std::uint64_t{b.index} << 32 | access.stamp);
-    }
+    each_granule(b, event, [&](std::uint64_t a, std::byte* p) {
+        reversal_->foresee(event.space, event.space == Space::shared ? b.index : 0, a, p, granule_of(event.space),
+                           std::uint64_t{b.index} << 32 | access.stamp);
+    });
 }
 
 void Races::executed(const WriteEvent& event) {
@@ -383,7 +365,7 @@ void Races::watch(const MemoryEvent& event) {
 
 // What this read-modify-write finds.
 void Races::remember_seen(const BlockState& b, const MemoryEvent& event) {
-    const auto granule = std::uint64_t{1} << (event.space == Space::global ? global_shift_ : shared_shift_);
+    const auto granule = granule_of(event.space);
     const auto stamp = b.warps[event.where.warp].stamps[event.where.pc].stamp;
     std::uint64_t before = 0;
     for (Mask m = event.active; m != 0; m &= m - 1) {

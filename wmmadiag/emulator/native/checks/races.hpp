@@ -203,6 +203,27 @@ struct BlockState {
     std::unordered_map<std::uint64_t, std::array<Stamp, lanes>> lane_reads;
     std::unordered_map<const Stamp*, std::vector<Stamp>> more_reads;   // by &Cells::other_read[granule]: of third and further warps
     std::unordered_map<const Stamp*, std::vector<Stamp>> more_writes;  // by &Cells::write[granule]: atomics of other warps before its own
+
+    // Starts the sequence anew: everything until now counts as known.
+    void begin_sequence() {
+        sequence = base = 0;
+        all_known = warp_mask;
+        for (auto& warp : warps) {
+            warp.known.fill(warp_mask);
+            for (auto* clock : {&warp.fenced, &warp.acquirable, &warp.hinted}) clock->fill(0);
+            warp.lanes_known = warp.met = warp_mask;
+            warp.pairs = nullptr;
+            warp.acquirable_pairs.reset();
+            warp.lane_fenced.fill(0);
+            ++warp.epoch;  // which makes the stamps until now stale
+        }
+        entries.clear();
+        released.clear();
+        coherence.clear();
+        lane_reads.clear();
+        more_reads.clear();
+        more_writes.clear();
+    }
 };
 
 // The earlier of two accesses.
@@ -300,6 +321,10 @@ private:
     void turn(BlockState& b, const Access& access, unsigned lane, const Earlier& earlier, Space space, std::uint64_t address, bool read_first);
     void remember_seen(const BlockState& b, const MemoryEvent& event);
     void foresee(BlockState& b, const Access& access, const MemoryEvent& event);
+    // Calls `see` with the address and the memory of each granule that the lanes of an access touch.
+    template <class See>
+    void each_granule(const BlockState& b, const MemoryEvent& event, See see) const;
+    [[nodiscard]] std::uint64_t granule_of(Space space) const { return std::uint64_t{1} << (space == Space::global ? global_shift_ : shared_shift_); }
     [[nodiscard]] bool inside(Space space, std::uint64_t address, std::uint64_t bytes) const;
     [[nodiscard]] std::byte* host(const BlockState& b, Space space, std::uint64_t address, std::uint64_t bytes) const;
     bool unchanged(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address) const {

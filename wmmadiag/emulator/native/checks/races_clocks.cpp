@@ -22,30 +22,12 @@ Stamp Races::stamp(BlockState& b, const Where& where, std::uint8_t strength) {
     return latest.stamp;
 }
 
-// Starts the sequence anew: everything until now counts as known. Only after 2^26 stamps in one block.
+// Only after 2^26 stamps in one block.
 void Races::compact(BlockState& b) {
     for (auto* cells : {&b.write, &b.read, &b.other_read})
         for (auto& s : *cells)
             if ((s & in_flight) == 0) s = 0;
-    b.entries.clear();
-    b.sequence = b.base = 0;
-    b.all_known = warp_mask;
-    for (auto& warp : b.warps) {
-        warp.known.fill(warp_mask);
-        warp.fenced.fill(0);
-        warp.acquirable.fill(0);
-        warp.hinted.fill(0);
-        warp.lanes_known = warp.met = warp_mask;
-        warp.pairs = nullptr;
-        warp.acquirable_pairs.reset();
-        warp.lane_fenced.fill(0);
-        ++warp.epoch;
-    }
-    b.released.clear();
-    b.coherence.clear();
-    b.lane_reads.clear();
-    b.more_reads.clear();
-    b.more_writes.clear();
+    b.begin_sequence();
     for (auto& phase : b.phases) phase.gathered.fill(0), phase.fenced.fill(0);
     pages_.clear();
     coherence_.clear();
