@@ -561,3 +561,17 @@ def test_what_changes_no_result_is_a_warning():
     (seen,) = races(source, out)
     assert (seen.kind, seen.level) == ("read-write", Level.WARNING)
     assert "changes no result" in seen.detail[-1] and not out.any()
+
+
+@pytest.mark.parametrize(
+    ("body", "how", "whose"),
+    [
+        ("if (t == 0) out[0] += 1; //W", {"block": 32, "grid": 2}, "block"),
+        ("__shared__ int n; n = 0; __syncwarp(); int p = n++; out[t] = p; //W", {"block": 32}, "lane"),
+    ],
+    ids=["blocks", "lanes"],
+)
+def test_line_that_changes_what_it_reads_wants_an_atomic(body, how, whose):
+    seen = [one for one in races(kernel(body), **how) if one.kind.endswith("read-write")]
+    assert seen and all("atomicAdd" in one.hint and f"each {whose} its own" in one.hint for one in seen), seen
+    assert not any("result is right" in one.hint for one in races(kernel(body), **how))

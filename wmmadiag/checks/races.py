@@ -65,6 +65,7 @@ _ACQUIRE = "put __threadfence() (or __threadfence_block() within a block) behind
 _SCOPE = "use the form without _block (scope device, .gpu): only that counts between blocks"
 _RELAXED = "both are volatile or atomic, which is no data race, but nothing orders them and the order matters"
 _OWN = "give each {whose} its own elements of {array}, let one of them store, or add atomically"
+_ATOMIC = "this line changes what it has read: let atomicAdd or its like do both, or give each {whose} its own element"
 _ONCE = "the result is right; unless that is meant, launch fewer {whose}s, or give each its own elements of {array}"
 _KINDS = {
     "read-write": _RaceWords(Level.ERROR, "reads", "writes", "no barrier orders them", _BARRIER),
@@ -108,6 +109,7 @@ _KINDS = {
     "blocks-relaxed": _RaceWords(Level.ERROR, "and", "access", f"in different blocks: {_RELAXED}", _BLOCKS),
 }
 
+_UPDATES = frozenset({"lanes-read-write", "blocks-read-write", "blocks-write-same"})
 LATENT = frozenset({"lanes-read-write", "lanes-write-write"})
 """Kinds of warnings about values that are right only as long as the lanes of a warp run together."""
 
@@ -145,6 +147,9 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         return _without_fence(finding, raw)
     if raw["kind"] in ("no-acquire", "blocks-no-acquire", "blocks-scope"):
         return finding
+    if place == other and (whose := _updates(raw, context)):
+        # Its store is told with the read.
+        return replace(finding, hint=_ATOMIC.format(whose=whose)) if raw["kind"].endswith("read-write") else None
     if raw["kind"].startswith("blocks"):
         finding = _narrow_fences(finding, context)
     if place == other and raw["kind"].endswith("write-same"):
@@ -155,6 +160,21 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     if raw["pc"] == raw["other_pc"] and raw["kind"].endswith("write-write") and not raw["kind"].startswith("lanes"):
         return _same_elements(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
     return finding if raw["kind"].startswith(("blocks", "lanes")) else replace(finding, hint=_APART)
+
+
+def _updates(raw: Raw, context: Context) -> str:
+    """Who changes at one line what it has read there, where no barrier could stand between the two: "block", "lane"."""
+    whose = "block" if raw["kind"].startswith("blocks") else "lane"
+    once = whose == "block" or (raw["kind"] in LATENT and raw["pass"] == raw["other_pass"])
+    if not once or raw["kind"] not in _UPDATES:
+        return ""
+    nodes = context.kernel.nodes
+    stored = nodes[max(raw["pc"], raw["other_pc"])]
+    read = (
+        one.op == "ld" and one.place == stored.place and (one.s[:1], one.immediate) == (stored.s[:1], stored.immediate)
+        for one in nodes
+    )
+    return whose if stored.op == "st" and any(read) else ""
 
 
 def _who(raw: Raw, context: Context, one_line: bool) -> tuple[str, str]:

@@ -24,7 +24,8 @@ intrin.h stdbool.h alloca.h execinfo.h cxxabi.h
 _STANDARD = frozenset(_STANDARD_NAMES.split())
 # CUDA libraries and tools whose interface is called by the host, and the helpers of the CUDA samples.
 _CUDA_HOST_NAMES = """
-cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cufft.h curand.h nccl.h nvml.h
+cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cusolver_common.h cufft.h curand.h nccl.h
+nvml.h
 cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h
 helper_cuda.h helper_functions.h helper_string.h helper_timer.h helper_image.h cuda_gl_interop.h cudnn_frontend.h
 cufftXt.h cufftw.h cub/util_allocator.cuh cub/iterator/counting_input_iterator.cuh
@@ -34,7 +35,7 @@ cub/iterator/discard_output_iterator.cuh
 _CUDA_HOST = frozenset(_CUDA_HOST_NAMES.split())
 # What those headers include besides, and sources rely on: cublas_api.h (CUDA 13), which the others read.
 _BROUGHT = dict.fromkeys(
-    ("cublas_v2.h", "cublas.h", "cublasLt.h", "cublasXt.h"),
+    ("cublas_v2.h", "cublas.h", "cublasLt.h", "cublasXt.h", "cusparse.h", "cusolverDn.h"),
     b"#include <cuComplex.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <library_types.h>\n",
 )
 # Kernels scale and filter what is transformed.
@@ -65,17 +66,6 @@ _HOST_FOLDERS = (
     "spdlog/ absl/ Eigen/ opencv2/ sys/ nvtx3/ nlohmann/"
 )
 _PREFIXES = tuple(_HOST_FOLDERS.split())
-# Under those prefixes, but used by device code: there are stubs for them.
-_STUBBED_PREFIXES = (
-    "c10/macros/",
-    "c10/util/Half",
-    "c10/util/BFloat16",
-    "torch/",
-    "ATen/ATen.h",
-    "ATen/core/Tensor",
-    "ATen/cuda/Philox",
-    "ATen/cuda/detail/UnpackRaw",
-)
 
 
 def is_host_header(name: str) -> bool:
@@ -84,13 +74,9 @@ def is_host_header(name: str) -> bool:
         return True
     if name.startswith(("torch/wmmadiag", "c10/util/wmmadiag", *_OF_KERNELS)):
         return False
-    return name.startswith(_PREFIXES) and not _has_stub(name)
+    return name.startswith(_PREFIXES) and not is_file(STUBS / name)  # device code uses what there is a stub for
 
 
 def brought(name: str) -> bytes:
     """The text that stands for such a header in device code."""
     return _BROUGHT.get(name, b"")
-
-
-def _has_stub(name: str) -> bool:
-    return name.startswith(_STUBBED_PREFIXES) and is_file(STUBS / name)

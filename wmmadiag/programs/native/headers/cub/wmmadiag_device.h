@@ -3,6 +3,8 @@
 #pragma once
 #include "wmmadiag_iterators.h"
 
+#include <cuda/std/functional>
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
