@@ -39,7 +39,7 @@ template <class = void> static __device__ __forceinline__ void cudaTriggerProgra
   asm volatile("griddepcontrol.launch_dependents;");
 }
 /* Of a graph's condition: its handle is the address of its value. */
-template <class = void> static __device__ __forceinline__ void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value) {
+template <class = void> static __device__ __forceinline__ void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
   *reinterpret_cast<unsigned *>(handle) = value;
 }
 /* Never complete in device code; headers of both halves name them in operators that nothing there calls. */
