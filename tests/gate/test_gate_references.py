@@ -28,10 +28,14 @@ BAD = {
 }
 
 
-def checked(folder: Path, reference: str, *words: str) -> tuple[int, str, dict]:
+def write(folder: Path, reference: str) -> None:
     (folder / "gemm.cu").write_text(RIGHT)
     (folder / "own.toml").write_text(PYTHON_CARD)
     (folder / "own.py").write_text(reference)
+
+
+def checked(folder: Path, reference: str, *words: str) -> tuple[int, str, dict]:
+    write(folder, reference)
     command = [sys.executable, "-m", "wmmadiag", "check", "own.toml", "--json", "run.json", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert "Traceback" not in done.stderr
@@ -43,10 +47,12 @@ def test_a_reference_that_behaves(tmp_path):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_one_that_does_not_is_an_error_of_the_card(tmp_path, name):
-    code, text, run = checked(tmp_path, BAD[name])
-    assert code == 2 and "own.py" in text
-    (case,) = run["kernels"][0]["report"]["cases"]
+def test_one_that_does_not_is_an_error_of_the_card(here, run, name):
+    """In this process, which none of them ends."""
+    write(here, BAD[name])
+    code, out, err = run("check", "own.toml", "--json", "run.json")
+    assert code == 2 and "own.py" in out + err
+    (case,) = json.loads((here / "run.json").read_text())["kernels"][0]["report"]["cases"]
     assert case["status"] == "error" and "own.py" in case["problem"]["message"]
 
 
