@@ -25,7 +25,7 @@ def test_an_endless_loop_ends_in_the_instruction_budget(threads):
             np.zeros(256, np.uint32),
             block=64,
             grid=2,
-            options=EmulatorOptions(threads=threads, budget=Budget(instructions=30_000_000)),
+            options=EmulatorOptions(threads=threads, budget=Budget(instructions=3_000_000)),
         )
     assert error.value.exit_code == 3
     assert "warp instructions" in error.value.message
@@ -74,7 +74,7 @@ def test_blocks_that_wait_for_each_other_all_stand_in_the_message():
             np.zeros(96, np.uint32),
             np.zeros(1, np.uint32),
             grid=3,
-            options=EmulatorOptions(threads=1, budget=Budget(instructions=30_000_000)),
+            options=EmulatorOptions(threads=1, budget=Budget(instructions=3_000_000)),
         )
     assert [f"block ({b}, 0, 0)" in error.value.detail for b in range(3)] == [True] * 3
 
