@@ -12,12 +12,9 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from wmmadiag.compile.nvrtc_library import NvrtcLibrary
 from wmmadiag.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.nvrtc_library import NvrtcLibrary
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,14 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from wmmadiag.debugger.fragment_view import FragmentView
 from wmmadiag.debugger.local_variables import Local
+from wmmadiag.debugger.session import Session
 from wmmadiag.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from wmmadiag.debugger.session import Session
 
 
 def _divided(a: Any, b: Any) -> Any:

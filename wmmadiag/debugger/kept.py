@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.compile.ask.answers import TypeFacts, Unanswered
 from wmmadiag.compile.ask.asking import ask
@@ -26,14 +26,12 @@ from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.csource.nodes import LOOPS, Node, ancestors, at, descendants
 from wmmadiag.csource.nodes import field as part_of
 from wmmadiag.csource.writes import Write, base, writes
+from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
 from wmmadiag.debugger.kept_values import copied
+from wmmadiag.debugger.session import Session
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.subject.compiling import SubjectCompiler
-
-if TYPE_CHECKING:
-    from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
-    from wmmadiag.debugger.session import Session
 
 HEADER = Path(__file__).with_name("keep.cuh")
 PREFIX = "wmmadiag_keep_"

@@ -6,14 +6,11 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.gate.known_failures import Known, failures_of, relative_card
+from wmmadiag.gate.task import TaskOutcome
 from wmmadiag.place import Place
 from wmmadiag.results.model import CaseResult
-
-if TYPE_CHECKING:
-    from wmmadiag.gate.task import TaskOutcome
 
 
 @dataclass(slots=True)

@@ -13,13 +13,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmmadiag.errors import WmmadiagError
-
-if TYPE_CHECKING:
-    from wmmadiag.gate.task import Task, TaskOutcome
-    from wmmadiag.subject.card import Card
+from wmmadiag.gate.task import Task, TaskOutcome
+from wmmadiag.subject.card import Card
 
 KIND = "results"
 _FLEETING = ("budget", "configuration", "compile")

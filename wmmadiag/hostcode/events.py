@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from wmmadiag.csource.tree import Source
 from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.place import Place
-
-if TYPE_CHECKING:
-    from wmmadiag.csource.tree import Source
 
 
 @dataclass(frozen=True, slots=True)

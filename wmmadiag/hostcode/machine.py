@@ -6,8 +6,9 @@ import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from wmmadiag.compile.ask.questions import AskScope
 from wmmadiag.csource.nodes import Node
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.events import Event, Launch
@@ -16,9 +17,6 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.types import is_real
 from wmmadiag.hostcode.values import Buffer, Cell, Closure, Pointer, Tensor, Unknown, Value
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.ask.questions import AskScope
 
 Question: TypeAlias = "tuple[str, AskScope]"
 Answer: TypeAlias = "Callable[[Sequence[Question]], Sequence[Number | None]]"

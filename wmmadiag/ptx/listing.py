@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.model import Compilation
 from wmmadiag.place import Place
 from wmmadiag.ptx.demangle import demangle, short_name
 from wmmadiag.ptx.indirect import INDIRECT
@@ -30,9 +30,6 @@ from wmmadiag.ptx.ir import (
     Vector,
 )
 from wmmadiag.ptx.parser import parse
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.model import Compilation
 
 _WIDEST_SOURCE = 96
 

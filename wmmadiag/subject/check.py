@@ -7,9 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from wmmadiag import __version__
+from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import (
     BudgetError,
     CompileError,
@@ -37,10 +39,6 @@ from wmmadiag.subject.repeating import repeating
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.together import StagedRuns, Stages, Together
 from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.model import Compilation
-    from wmmadiag.compile.options import CompileOptions
 
 
 class Backend(Protocol):

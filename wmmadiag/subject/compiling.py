@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.options import CompileOptions, CompilerName
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.results.model import CompiledVariant, KernelReport, ResourceUse
 from wmmadiag.subject.card import Card
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.model import Compilation
-    from wmmadiag.compile.options import CompileOptions, CompilerName
 
 Texts: TypeAlias = Mapping[Path, str]
 """Texts in place of files': resolved path → text, of a source or of headers that it includes."""

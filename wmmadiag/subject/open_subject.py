@@ -6,18 +6,15 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.binding import DISPLACED
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_files.read import load_card
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.options import CompileOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.errors import ConfigurationError, lacking_of
+from wmmadiag.numerics.tensor_core import MmaRule
 
 try:
     import wmmadiag.emulator.native._core as _core
@@ -28,8 +29,6 @@ except ImportError as error:
         hint="install wmmadiag (pip install .), and do not run it from inside a source tree that was not built",
     ) from error
 
-if TYPE_CHECKING:
-    from wmmadiag.numerics.tensor_core import MmaRule
 
 SHARED_WINDOW: int = _core.shared_window
 """Generic address of the first byte of shared memory."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from wmmadiag.compile.model import Compilation
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import Setting
@@ -14,9 +14,6 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.check import session_for
 from wmmadiag.subject.drafts.code_facts import accumulator_types
 from wmmadiag.subject.symbols import rendered_entry
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.model import Compilation
 
 _PLAIN = frozenset({"half", "__half", "f16", "float", "f32", "int", "int32_t", "s32", "double", "f64"})
 # PTX ISA, "wmma.mma" and "mma": the type of D is the first one after the shape (and the layouts of A and B).

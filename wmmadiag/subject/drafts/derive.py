@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.alternatives import Nearest
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.check import Session, session_for
 from wmmadiag.subject.drafts.accumulators import with_accumulators
@@ -46,11 +46,7 @@ from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, r
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.drafts.which_kernel import several_instantiations, several_parts
-
-if TYPE_CHECKING:
-    from wmmadiag.subject.alternatives import Nearest
-    from wmmadiag.subject.open_subject import SubjectOptions
-
+from wmmadiag.subject.open_subject import SubjectOptions
 
 _PROBED_TILE = 256
 _MOST_PROBED = 12

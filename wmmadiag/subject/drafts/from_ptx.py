@@ -13,8 +13,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from wmmadiag.compile.model import Compilation, Entry
 from wmmadiag.compile.ptx_scan import bodies, emulated_target
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.ops import OPERATIONS
@@ -34,10 +34,7 @@ from wmmadiag.subject.drafts.recognise import Recognised, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
-
-if TYPE_CHECKING:
-    from wmmadiag.compile.model import Compilation, Entry
-    from wmmadiag.subject.open_subject import SubjectOptions
+from wmmadiag.subject.open_subject import SubjectOptions
 
 _MULTIPLIES = ("mma", "wmma.mma")
 _NO_LAUNCH = "PTX holds no launch"

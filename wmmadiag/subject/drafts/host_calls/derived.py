@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.hostcode.terms import NotWritten, Number
@@ -34,9 +33,7 @@ from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.drafts.text import parsed_card
 from wmmadiag.subject.host_functions.probe import Probed, Question
 from wmmadiag.subject.host_functions.text import host_function
-
-if TYPE_CHECKING:
-    from wmmadiag.subject.open_subject import SubjectOptions
+from wmmadiag.subject.open_subject import SubjectOptions
 
 # What writes through a pointer in its own name, or may do so.
 _STORES = r"\b{}\b\s*(?:\[[^;]*?\])?\s*[-+*/|&^]?=(?!=)|\w*(?:[Ss]tore|atomic)\w*\s*\(\s*&?\s*{}\b|&\s*{}\b|\*\s*{}\b"
