@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -116,9 +116,9 @@ def _plain(op: str, args: tuple[Term, ...], real: bool) -> Term:
             factors = _factors(a)
             if b in factors and b.op != "number":
                 factors.remove(b)
-                return _product(factors)
+                return product(factors)
             if b.op == "number" and b.args[0] and factors[0].op == "number" and factors[0].args[0] % b.args[0] == 0:
-                return combined("*", number(factors[0].args[0] // b.args[0]), _product(factors[1:]))
+                return combined("*", number(factors[0].args[0] // b.args[0]), product(factors[1:]))
         if op in ("+", "*") and a.op != "number" and b.op == "number" and op == "*":
             return _plain(op, (b, a), real)
         if op == "*" and a.op == "number" and b.op == "*" and b.args[0].op == "number":
@@ -142,8 +142,9 @@ def _factors(term: Term) -> list[Term]:
     return sorted(found, key=lambda one: one.op != "number")
 
 
-def _product(factors: list[Term]) -> Term:
-    found = ONE
+def product(factors: Iterable[Term], first: Term = ONE) -> Term:
+    """`first` times all of them."""
+    found = first
     for one in factors:
         found = combined("*", found, one)
     return found

@@ -15,7 +15,7 @@ from wmmadiag.hostcode.machine import Machine, PathEnd
 from wmmadiag.hostcode.names import type_text
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
+from wmmadiag.hostcode.terms import ZERO, Term, combined, number, product
 from wmmadiag.hostcode.types import bytes_of
 from wmmadiag.hostcode.values import (
     Cell,
@@ -63,10 +63,7 @@ def stride(machine: Machine, one: Tensor, index: int) -> Term:
     if one.strides is not None and -len(one.strides) <= index < len(one.strides):
         return one.strides[index]
     if one.sizes is not None:
-        found = ONE
-        for each in one.sizes[index % len(one.sizes) + 1 :]:
-            found = combined("*", found, each)
-        return found
+        return product(one.sizes[index % len(one.sizes) + 1 :])
     return _of(machine, one, "stride", index)
 
 
@@ -126,10 +123,7 @@ def _numel(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | 
         return None
     if whole.sizes is None:
         return _of(machine, whole, "numel", 0)
-    found = ONE
-    for one in whole.sizes:
-        found = combined("*", found, one)
-    return found
+    return product(whole.sizes)
 
 
 @method("data_ptr", "mutable_data_ptr", "const_data_ptr", "data")
@@ -152,10 +146,7 @@ def _types_given(machine: Machine, node: Node, scope: Scope) -> list[str]:
 def _measured(one: Tensor, element: str) -> None:
     each = bytes_of(element)
     if one.sizes is not None and each and one.buffer.size is None:
-        total: Term = number(each)
-        for size in one.sizes:
-            total = combined("*", total, size)
-        one.buffer.size = total
+        one.buffer.size = product(one.sizes, number(each))
     if one.fill:
         one.buffer.content = {"0": "zero", "empty": ""}.get(one.fill, "set")
         one.buffer.fill = "" if one.fill == "empty" else one.fill

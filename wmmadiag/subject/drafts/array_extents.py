@@ -71,7 +71,7 @@ def products_of_sizes(kernel: Kernel, operation: str) -> Mapping[str, Term]:
     shared = [host for factors in powers.values() if len(factors) > 1 for host in factors]
     if any(_means(kernel, host, operation) in powers for host in shared):  # M is a tile's, beside M * M_TILES
         return {}
-    return {name: _product(factors) for name, factors in powers.items()}
+    return {name: terms.product(map(terms.symbol, factors)) for name, factors in powers.items()}
 
 
 def _means(kernel: Kernel, host: str, operation: str) -> str:
@@ -106,13 +106,6 @@ def _exponents(size: Term) -> Counter[str] | None:
     parts = [_exponents(one) for one in size.args]
     first, second = parts
     return first + second if first is not None and second is not None else None
-
-
-def _product(names: list[str]) -> Term:
-    found = terms.symbol(names[0])
-    for name in names[1:]:
-        found = terms.combined("*", found, terms.symbol(name))
-    return found
 
 
 def sized_by(kernel: Kernel) -> Mapping[str, Term]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from functools import partial, reduce
 
 import numpy as np
 
@@ -213,14 +212,11 @@ def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
         rank = tensor.rank or storage.rank_of(axes, tensor, meant, machine)
         axes = storage.kept_axes(axes, rank)
         if what == "numel" and axes:
-            meant.by_symbol[name] = reduce(partial(terms.combined, "*"), [extent for _, extent in axes])
+            meant.by_symbol[name] = terms.product(extent for _, extent in axes)
         elif what == "size" and -len(axes) <= index < len(axes):
             meant.by_symbol[name] = axes[index][1]
         elif what == "stride" and -len(axes) <= index < len(axes):
-            found = terms.ONE
-            for _, extent in axes[index % len(axes) + 1 :]:
-                found = terms.combined("*", found, extent)
-            meant.by_symbol[name] = found
+            meant.by_symbol[name] = terms.product(extent for _, extent in axes[index % len(axes) + 1 :])
     return laid
 
 
@@ -265,11 +261,7 @@ def _of_bytes(content: str, dtype: str) -> str:
 def _filled(passed: Value | None) -> str:
     """The number that host code fills a tensor with."""
     fill = passed.buffer.fill if isinstance(passed, Pointer) else ""
-    fill = re.sub(
-        r"-?\s*(?:std::numeric_limits<float>::infinity\(\)|INFINITY)",
-        lambda m: ("-" if "-" in m[0] else "") + "inf",
-        fill,
-    )
+    fill = re.sub(r"(-?)\s*(?:std::numeric_limits<float>::infinity\(\)|INFINITY)", r"\1inf", fill)
     fill = re.sub(r"(?<=[\d.])[fF]$", "", fill)
     return fill if re.fullmatch(r"-?(?:inf|[\d.]+(?:e[+-]?\d+)?)", fill) else ""
 
@@ -366,10 +358,9 @@ def _facts(result: Draft, kernel: Kernel, meant: Meanings) -> None:
         step = kernel.guards.get(name) or kernel.guards.get(argument.parameter.name)
         if step and argument.value in rounded and argument.value.isidentifier():
             result.guarded[argument.value] = step
-    shapes = [cell.value for shape in (kernel.launch.grid,) for cell in shape.members.values()]
-    for value in shapes:
-        if isinstance(value, Term):
-            _divided(result, meant.card(value))
+    for cell in kernel.launch.grid.members.values():
+        if isinstance(cell.value, Term):
+            _divided(result, meant.card(cell.value))
     for condition, _ in result.facts:
         _divided(result, condition)
 

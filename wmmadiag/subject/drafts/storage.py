@@ -97,7 +97,7 @@ def _agrees(operation: str, storage: Storage, fact: Fact) -> bool:
     if isinstance(fact, Axis):
         return any(_same(axis, fact.extent) for axis in _at(axes, fact.index, fact.rank))
     position = next((index for index, (letter, _) in enumerate(axes) if letter == fact.letter), len(axes) - 2)
-    return _same(_product(extent for _, extent in axes[position + 1 :]), fact.value)
+    return _same(terms.product(extent for _, extent in axes[position + 1 :]), fact.value)
 
 
 def _at(axes: Sequence[tuple[str, Term]], index: int, rank: int) -> Iterator[Term]:
@@ -110,7 +110,7 @@ def _at(axes: Sequence[tuple[str, Term]], index: int, rank: int) -> Iterator[Ter
             kept = [extent for _, extent in axes[len(axes) - count :]]
             yield kept[place]
         if count == len(axes) - 1:
-            yield _product([axes[0][1], axes[1][1]]) if place == 0 else axes[place + 1][1]
+            yield terms.product([axes[0][1], axes[1][1]]) if place == 0 else axes[place + 1][1]
 
 
 def kept_axes(axes: Sequence[tuple[str, Term]], rank: int) -> list[tuple[str, Term]]:
@@ -132,13 +132,6 @@ def rank_of(axes: Sequence[tuple[str, Term]], tensor: Tensor, meant: Meanings, m
         if rank >= least and all(-rank <= i < rank and _same(kept[i][1], extent) for i, extent in told.items()):
             return rank
     return max(least, usual)
-
-
-def _product(extents: Sequence[Term] | Iterator[Term]) -> Term:
-    found = terms.ONE
-    for one in extents:
-        found = terms.combined("*", found, one)
-    return found
 
 
 # Extents that are one another's usual value.
@@ -247,7 +240,7 @@ def _fits_merged(extents: Sequence[Term], told: Mapping[int, Term]) -> bool:
     for count in range(1, len(extents)):
         for cuts in combinations(range(1, len(extents)), count):
             places = [0, *cuts, len(extents)]
-            merged = [_product(extents[first:last]) for first, last in pairwise(places)]
+            merged = [terms.product(extents[first:last]) for first, last in pairwise(places)]
             if all(at < len(merged) and _same(merged[at], extent) for at, extent in told.items()):
                 return True
     return False
@@ -323,7 +316,7 @@ def stride_value(name: str, operation: str, storage: Storage) -> str:
     if position is None:
         return ""
     try:
-        return terms.text(_product(extent for _, extent in axes[position + 1 :]))
+        return terms.text(terms.product(extent for _, extent in axes[position + 1 :]))
     except NotWritten:  # pragma: no cover - extents are symbols
         return ""
 
