@@ -25,18 +25,20 @@ _IN_USE = 3600.0
 
 
 @functools.cache
-def _object(source: Path) -> Path:
-    """The compiled object of a file of `native/`, kept by its text and that of every header there."""
+def _object(name: str, sources: tuple[Path, ...]) -> Path:
+    """The object of files of `native/`, compiled as one (headers are read once) and kept by all their texts."""
     compiler = host_compiler()
     flags = ["-std=c++20", "-Os", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
-    key = cache.digest([*native_parts(), *flags, source.name, source.read_bytes()])
-    made = cache.cache_folder() / "runtime" / f"{source.stem}-{key}.o"
+    texts = [part for one in sources for part in (one.name, one.read_bytes())]
+    made = cache.cache_folder() / "runtime" / f"{name}-{cache.digest([*native_parts(), *flags, *texts])}.o"
     if not made.is_file():
         made.parent.mkdir(parents=True, exist_ok=True)
         includes = [f"-I{NATIVE}", f"-I{NATIVE / 'headers'}", *(f"-I{one}" for one in toolchain().includes)]
         with tempfile.TemporaryDirectory(dir=made.parent, prefix=".new-") as temporary:
             fresh = Path(temporary) / made.name
-            run_compiler([compiler, *flags, *includes, "-c", str(source), "-o", str(fresh)], source.name)
+            together = Path(temporary) / f"{name}.cpp"
+            together.write_text("".join(f'#include "{one.resolve()}"\n' for one in sources), "utf-8")
+            run_compiler([compiler, *flags, *includes, "-c", str(together), "-o", str(fresh)], name)
             fresh.replace(made)
     return made
 
@@ -77,9 +79,11 @@ def runtime_library(libraries: bool = False) -> Path:
     shipped = _shipped(libraries)
     if shipped is not None:
         return shipped
-    sources = sorted(NATIVE.glob("*.cpp")) + (sorted(NATIVE.glob("libraries/*.cpp")) if libraries else [])
+    parts = {"runtime": tuple(sorted(NATIVE.glob("*.cpp")))}
+    if libraries:  # the longest first
+        parts = {"libraries": tuple(sorted(NATIVE.glob("libraries/*.cpp"))), **parts}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(_object, sources))
+        objects = list(pool.map(_object, parts, parts.values()))
     library = objects[0].parent / cache.digest([one.name for one in objects]) / LIBRARY
     if not library.is_file():
         with tempfile.TemporaryDirectory(dir=objects[0].parent, prefix=".new-") as temporary:
