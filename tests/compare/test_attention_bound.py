@@ -13,6 +13,7 @@ from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.catalogue.attention import attention
 from wmmadiag.ops.evaluation import judge, reference
+from wmmadiag.ops.parts.score_terms import ScoreTerms
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.inputs import draw
 
@@ -160,7 +161,8 @@ def test_rows_without_keys(rule, answer, right):
     data = inputs("f16", (1, 1, 20, 16), (1, 1, 12, 16), "normal", 0)
     params = parameters(0.25, causal=True, alignment="bottom-right", masked_rows=rule)
     expected, bounds = judged(data["q"], data["k"], data["v"], dict.fromkeys("qkvo", TYPES["f16"]), params)
-    observed, _ = attention(data["q"], data["k"], data["v"], scale=0.25, causal=True, alignment="bottom-right")
+    terms = ScoreTerms(20, 12, causal=True, corner=12 - 20)  # as "bottom-right" aligns the mask
+    observed, _ = attention(data["q"], data["k"], data["v"], scale=0.25, terms=terms)
     observed[0, 0, :8] = answer
     seen = compare(observed.astype(np.float16), expected["o"], bounds["o"], output="o", element=TYPES["f16"])
     assert seen.passed is right
