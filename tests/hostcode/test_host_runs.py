@@ -8,6 +8,7 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.events import Launch, Product
 from wmmadiag.hostcode.host import runs
 from wmmadiag.hostcode.program import read_program
+from wmmadiag.hostcode.types import is_open
 from wmmadiag.hostcode.values import Pointer, Struct
 
 KERNEL = """
@@ -100,6 +101,48 @@ def test_every_case_of_a_switch_and_the_facts_that_lead_there(tmp_path):
     assert [shown(*one)[0] for one in found] == ["mm<16, half>", "mm<32, half>"]
     facts = {terms.text(term): holds for term, holds in found[1][0].facts}
     assert facts == {"n % 64 != 0": False, "which == 1": True}
+
+
+BLOCKS = """void run(half* a, half* b, float* c, int m, int n, int k) {
+  int threads = 32, log2 = 0;
+  while (threads < n / 2) threads *= 2;
+  while ((1 << log2) < n) ++log2;
+  %s
+  mm<64, half><<<m, threads, log2 * 4>>>(a, b, c, m, n, k);
+}"""
+
+
+@pytest.mark.parametrize(("before", "supposed"), [("", {"n"}), ("assert(m %% 4 == 0);", {"n"})])
+def test_a_loop_that_doubles_runs_for_one_size(tmp_path, before, supposed):
+    ((launch, machine),) = launched(tmp_path, KERNEL + BLOCKS % before)
+    assert shown(launch, machine)[1:] == (["m", "1", "1"], ["128", "1", "1"], "32")
+    assert machine.supposed == supposed and machine.usual["n"] == 256
+
+
+def test_a_loop_that_counts_supposes_nothing(tmp_path):
+    text = (
+        "void run(half* a, half* b, float* c, int m, int n, int k) { int s = 0; for (int i = 0; i < n; ++i) s += i;\n"
+    )
+    ((_, machine),) = launched(tmp_path, KERNEL + text + "mm<64, half><<<m, 128>>>(a, b, c, m, n, k); }")
+    assert not machine.supposed
+
+
+def test_each_instantiation_of_one_launch_is_seen(tmp_path):
+    text = """template <typename T> void start(T t, half* a, half* b, float* c, int n) {
+  constexpr int BM = T::value;
+  mm<BM <= 32 ? 16 : 64, half><<<n, BM>>>(a, b, c, n, n, n);
+}
+struct Small { static constexpr int value = 32; }; struct Large { static constexpr int value = 128; };
+void run(half* a, half* b, float* c, int n, bool small) {
+  if (small) start(Small{}, a, b, c, n); else start(Large{}, a, b, c, n);
+}"""
+    blocks = {shown(*one)[2][0] for one in launched(tmp_path, KERNEL + text)}
+    assert blocks == {"32", "128"}
+
+
+def test_a_condition_among_template_arguments_is_none_that_is_unknown():
+    assert is_open(("Traits<64, ?>", "half")) and is_open(("?",))
+    assert not is_open(("Traits<64, 64 <= 64 ? 64 : 32>", "half"))
 
 
 def test_main_gives_sizes_and_memory(tmp_path):

@@ -33,6 +33,19 @@ def test_layernorm_is_its_definition():
         np.testing.assert_allclose(got[i], want, rtol=1e-12)
 
 
+def test_what_is_added_to_all_rows_is_normalised_with_them():
+    data = rows_of("normal", (3, 7), 0, residual="")
+    added = data.pop("bias")
+    whole = data["x"].astype(float) + data["residual"].astype(float) + added.astype(float)
+    got = wmmadiag.reference("layernorm", **data, added=added, eps=0.01, dtype="f32")
+    want = wmmadiag.reference("layernorm", x=whole, weight=data["weight"], eps=0.01)
+    np.testing.assert_allclose(got.value, want.value, rtol=1e-12)
+    sums = (data["x"].astype(F32) + data["residual"].astype(F32)) + added.astype(F32)
+    nothing = np.zeros(7, F32)
+    single = layernorm_in_single({"x": sums, "weight": data["weight"], "bias": nothing}, 4, one_pass=False, eps=0.01)
+    assert wmmadiag.compare_arrays(single, got).passed
+
+
 @pytest.mark.parametrize("offset", [False, True])
 def test_rmsnorm_is_its_definition(offset):
     data = rows_of("normal", (3, 7), 1, residual="")

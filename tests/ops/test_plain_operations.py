@@ -73,6 +73,27 @@ def test_losses_are_their_definition():
     assert (found.bound < 1e-4).all()
 
 
+def test_smoothed_losses_are_their_definition():
+    x, targets = RNG(7).standard_normal((4, 9)).astype(np.float32), np.array([0, 8, 3, 3], np.int32)
+    found = wmmadiag.reference("cross_entropy", x=x, targets=targets, smoothing=0.25)
+    for t, row in enumerate(x.astype(float)):
+        logarithms = row - math.log(math.fsum(map(math.exp, row)))
+        want = -0.75 * logarithms[targets[t]] - 0.25 * math.fsum(logarithms) / 9
+        assert math.isclose(found.value[t], want, rel_tol=1e-9)
+    assert (found.bound < 1e-4).all()
+
+
+def test_a_scaled_product_with_a_vector_is_its_definition():
+    a, x = RNG(3).integers(-100, 100, (4, 6)).astype(np.int8), RNG(4).standard_normal(6).astype(np.float32)
+    scale, bias = RNG(5).standard_normal((2, 4)).astype(np.float32)
+    found = wmmadiag.reference("gemv", a=a, x=x, scale=scale, bias=bias, dtype="f32")
+    for i in range(4):
+        want = math.fsum(a[i].astype(float) * x) * float(scale[i]) + float(bias[i])
+        assert math.isclose(found.value[i], want, rel_tol=1e-12)
+    single = (a.astype(np.float32) @ x) * scale + bias
+    assert np.allclose(single, found.value, rtol=0, atol=found.bound) and (found.bound < 0.1).all()
+
+
 def test_embeddings_are_their_definition():
     table, positions = RNG(8).standard_normal((7, 3)), RNG(9).standard_normal((4, 3))
     rows = np.array([6, 0, 2, 2], np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,18 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS, Assumed, readings
 from wmmadiag.subject.drafts.code_facts import told_by_formulas
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 READING = Path(__file__).parents[1] / "reading" / "unseen3"
 LATER = READING.parent / "unseen4"
 LAST = READING.parent / "unseen5"
 NEWEST = READING.parent / "unseen8"
 LAST_ROUND = READING.parent / "unseen9"
+PUBLIC = READING.parent / "unseen10"
+LATER_PUBLIC = READING.parent / "unseen11"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -46,6 +54,17 @@ def symbols(report):
         (LAST_ROUND / "w4_symmetric_bytes.cu", "weights stored as N×K"),  # two in a byte
         (LAST_ROUND / "sgemm_fp32_in_register_prefetch.cu", "inputs rounded to f16 first"),
         (LAST_ROUND / "gemm_transpose_flags.cu", "beside others that are not judged: gemm_flags<true, false>"),
+        (PUBLIC / "flash_fwd_headdim_switch.cu", "a causal mask aligned to the bottom-right corner"),
+        (
+            PUBLIC / "scaled_upper_triang_masked_softmax.cu",
+            "float, 8> is one that the source launches",
+        ),  # of 256 columns
+        (PUBLIC / "splitk_semaphore_gemm.cu", "split_k = 2 and parts of the sum added in the output's f16"),
+        (PUBLIC / "fp8_scaled_mm_rowwise.cu", "B stored as N×K, as nn.Linear has it, as the host code shows"),
+        (PUBLIC / "pos_encoding_kernels.cu", "steps in the type of the elements"),
+        (LATER_PUBLIC / "hgemm_ptx_swizzle_bench.cu", "the grid has one block along z; --symbol M=2560 gives it more"),
+        (LATER_PUBLIC / "batched_32_tf32.cu", "batch is batch, N32 is M N K"),
+        (LATER_PUBLIC / "gemv_int8_per_channel.cu", "taken as gemv, N is rows, K is cols"),
         (LATER / "lora_fused.cu", "the narrow product kept in bf16"),
         (KERNELS / "lora" / "kernel.cu", "taken as lora"),
         (KERNELS / "paged_attention" / "kernel.cu", "pages of heads, rows within"),
@@ -57,6 +76,45 @@ def test_a_published_kernel_is_right_by_what_its_result_fits(source, found):
     report = wmmadiag.check(source)
     assert report.exit_code == 0, [case.problem for case in report.cases]
     assert found in " ".join(report.assumed)
+
+
+def test_batched_products_get_a_pointer_to_each_matrix():
+    report = wmmadiag.check(PUBLIC / "batched_gemm_pointer_arrays.cu")
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    assert [one["batch"] for one in symbols(report)] == [1, 3]
+
+
+def test_one_instantiation_of_two_adds_to_what_is_there(capsys):
+    from wmmadiag.cli.main import main
+
+    assert main(["check", str(LATER_PUBLIC / "mlp_backward_dx_dw_launcher.cu")]) == 0
+    assert capsys.readouterr().out.count("the product is added to 'out'") == 1
+
+
+@pytest.mark.parametrize(("arch", "sums"), [("sm_90", ""), ("sm_89", "sums kept in 13 bits")])
+def test_bytes_are_summed_as_the_target_does(arch, sums):
+    report = wmmadiag.check(PUBLIC / "fp8_scaled_mm_rowwise.cu", arch=arch)
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    assert sums in " ".join(report.assumed)
+    assert bool(sums) == ("13 bits" in " ".join(report.assumed))
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [
+        ("splitk_semaphore_gemm", "order"),
+        ("fp8_scaled_mm_rowwise", "half"),
+    ],
+)
+def test_a_mistake_in_a_published_kernel_is_not_called_right(tmp_path, capsys, name, bug):
+    from wmmadiag.cli.main import main
+
+    change = tomllib.loads((PUBLIC / f"{name}.bugs.toml").read_text("utf-8"))[bug]
+    text = (PUBLIC / f"{name}.cu").read_text("utf-8")
+    assert change["old"].strip("\n") in text
+    path = tmp_path / f"{name}.cu"
+    path.write_text(text.replace(change["old"].strip("\n"), change["new"].strip("\n")))
+    assert main(["check", str(path)]) != 0, capsys.readouterr().out
 
 
 CHANGED = [

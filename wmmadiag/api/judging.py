@@ -146,7 +146,9 @@ def element_of(array: NDArray[Any]) -> ElementType:
 
     found = element_type(array.dtype.name)
     if found is None:
-        known = "float16, ml_dtypes.bfloat16, float32, float64, int8 … int64, uint8 … uint64"
+        known = (
+            "float16, ml_dtypes.bfloat16, float8_e4m3fn, float8_e5m2, float32, float64, int8 … int64, uint8 … uint64"
+        )
         raise ConfigurationError(f"no kernel has elements of type {array.dtype.name}", hint=f"known: {known}")
     return found
 

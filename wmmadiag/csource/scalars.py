@@ -9,7 +9,8 @@ from dataclasses import dataclass
 _CLASSES: Mapping[str, str] = {
     "half": "f16", "__half": "f16", "half_t": "f16", "__half_raw": "f16", "at::Half": "f16", "c10::Half": "f16",
     "nv_bfloat16": "bf16", "__nv_bfloat16": "bf16", "bfloat16": "bf16", "at::BFloat16": "bf16", "c10::BFloat16": "bf16",
-    "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
+    "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2", "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2",
+    "at::Float8_e4m3fn": "e4m3", "c10::Float8_e4m3fn": "e4m3", "at::Float8_e5m2": "e5m2", "c10::Float8_e5m2": "e5m2",
 }  # fmt: skip
 # ISO C++ [basic.fundamental] under the LP64 model of 64-bit Linux; the words of a name may stand in any order.
 _FUNDAMENTAL: Mapping[str, str] = {

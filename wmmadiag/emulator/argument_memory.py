@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.emulator.extents import MemoryExtent
-from wmmadiag.emulator.memory_layout import ARGUMENT_BASE, align_up
+from wmmadiag.emulator.memory_layout import ARGUMENT_BASE, TABLE_BASE, align_up
 from wmmadiag.launch import Launch
 from wmmadiag.launch.overlaps import together
 
@@ -28,6 +30,21 @@ def place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], boo
         regions.append((address, group.data, group.writeable))
         address = align_up(address + group.data.nbytes + _GAP, _ALIGN) + launch.displaced
     return placed
+
+
+def pointer_tables(launch: Launch, placed: Mapping[int, int]) -> dict[int, tuple[int, NDArray[np.uint8]]]:
+    """Device address and bytes of each table of pointers, by the index of the array that they point into.
+
+    Args:
+        placed: the device address of each array.
+    """
+    found: dict[int, tuple[int, NDArray[np.uint8]]] = {}
+    address = TABLE_BASE
+    for index, (count, apart) in launch.tables.items():
+        table = (placed[index] + apart * np.arange(count, dtype=np.uint64)).astype(np.uint64).view(np.uint8)
+        found[index] = address, table
+        address = align_up(address + table.nbytes + _GAP, _ALIGN)
+    return found
 
 
 def unwritten(launch: Launch, extents: list[MemoryExtent]) -> list[tuple[int, int]]:

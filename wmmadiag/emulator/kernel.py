@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator import native
-from wmmadiag.emulator.argument_memory import place_arrays, unwritten
+from wmmadiag.emulator.argument_memory import place_arrays, pointer_tables, unwritten
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
@@ -332,6 +332,7 @@ class EmulatedKernel:
         regions: list[Region] = []
         extents: list[MemoryExtent] = []
         placed = place_arrays(launch, regions)
+        tables = pointer_tables(launch, placed)
         size = max((p.offset + p.size for p in parameters if isinstance(p, PtxParameter)), default=0)
         block = np.zeros(max(size, 1), np.uint8)
         for parameter, indices in zip(parameters, given, strict=True):
@@ -347,7 +348,8 @@ class EmulatedKernel:
                 argument = launch.arguments[index]
                 if isinstance(argument, np.ndarray):
                     extents.append(MemoryExtent(launch.name(index), "global", placed[index], argument.nbytes))
-                    values.append(placed[index].to_bytes(8, "little"))
+                    at = tables[index][0] if index in tables else placed[index]
+                    values.append(at.to_bytes(8, "little"))
                 else:
                     values.append(scalar_bytes(argument, parameter, launch.name(index)))
             value = values[0] if (indices.start, len(indices)) not in launch.structs else struct_bytes(values)
@@ -358,6 +360,9 @@ class EmulatedKernel:
                     hint="pass an array for a pointer, and a scalar of the parameter's type otherwise",
                 )  # fmt: skip
             block[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(value, np.uint8)
+        for index, (address, table) in tables.items():
+            regions.append((address, table, False))
+            extents.append(MemoryExtent(f"the pointers of {launch.name(index)}", "global", address, table.nbytes))
         regions.append((PARAMETER_BASE, block, False))
         if self.kernel.layout.grid_workspace:
             workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)

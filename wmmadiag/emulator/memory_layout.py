@@ -19,8 +19,9 @@ GRID_WORKSPACE_BASE = 0x7A00_0000_0000
 GRID_WORKSPACE_BYTES = 8
 PARAMETER_BASE = 0x7B00_0000_0000
 GLOBAL_BASE = 0x7C00_0000_0000
+TABLE_BASE = 0x7E00_0000_0000
 ARGUMENT_BASE = 0x7F00_0000_0000
-"""Device addresses of the parameter block, of module variables, and of the launch's arrays."""
+"""Device addresses of the parameter block, of module variables, of tables of pointers, and of the launch's arrays."""
 
 _SHARED_ALIGN = 128
 _GLOBAL_ALIGN = 256

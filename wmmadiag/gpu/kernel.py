@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.ptx_scan import first_places
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.gpu.arrays import DeviceArray
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly, check_target
 from wmmadiag.gpu.devices import Device
@@ -120,6 +120,12 @@ class GpuKernel:
                 hint="give one for each parameter of the kernel, in its order",
             )
         names = [launch.name(index) for index in range(len(launch.arguments))]
+        if launch.tables:
+            raise UnsupportedError(
+                f"the kernel gets {names[min(launch.tables)]} as an array of pointers, which no GPU is given here",
+                place=self.place,
+                hint="run it on the emulator: --backend emulator",
+            )
         if min(*launch.grid, *launch.block) < 1:
             raise ConfigurationError(
                 f"grid {launch.grid} of blocks {launch.block} cannot be launched",

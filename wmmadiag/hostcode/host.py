@@ -21,6 +21,7 @@ from wmmadiag.hostcode.types import is_integer, is_real, plain, split_template
 from wmmadiag.hostcode.values import Cell, HostAddress, Items, Pointer, Struct, TypeName, Unknown, Value
 
 _MOST_RUNS = 48
+_DEEPEST_AGAIN = 12  # decisions before one whose branches launch the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +97,30 @@ def _runs_of(
     types: Mapping[str, str],
     covered: set[Site],
 ) -> Iterator[Run]:
-    """Runs of one function: as its conditions usually are, then for every branch that may launch something else."""
+    """Runs of one function: as its conditions usually are, then for every branch that may launch something else.
+
+    Last come branches that launch the same with other template arguments, of which each may make one of its own.
+    """
     waiting: list[tuple[int, ...]] = [()]
+    later: list[tuple[int, ...]] = []
     tried: set[tuple[int, ...]] = set()
     seen = set(covered)
     gone: set[tuple[Site, int]] = set()
-    while waiting and len(tried) < _MOST_RUNS:
-        script = waiting.pop(0)
-        if script in tried:
+    made: set[tuple[str, tuple[str, ...]]] = set()
+    while (waiting or later) and len(tried) < _MOST_RUNS:
+        again = not waiting
+        script = (later if again else waiting).pop(0)
+        if script in tried or (again and len(script) > _DEEPEST_AGAIN):
             continue
         tried.add(script)
         name = root.function.qualified
         machine = Machine(program, script, answer=answer, multiplied=multiplied, types=types, root=name)
         complete = _run(machine, root)
         seen |= machine.sites
-        yield Run(machine, complete)
+        named = {(one.kernel.name, one.kernel.arguments) for one in machine.launches}
+        if not again or named - made:
+            yield Run(machine, complete)
+        made |= named
         taken = tuple(one.taken for one in machine.decisions)
         gone |= {(one.place, one.taken) for one in machine.decisions}
         for position, decision in enumerate(machine.decisions):
@@ -118,6 +128,10 @@ def _runs_of(
                 if sites - seen and (decision.place, number) not in gone:
                     gone.add((decision.place, number))
                     waiting.append((*taken[:position], number))
+            for number in decision.alike if position >= len(script) and any(one for _, one in named) else ():
+                if (decision.place, number) not in gone:
+                    gone.add((decision.place, number))
+                    later.append((*taken[:position], number))
 
 
 def _run(machine: Machine, root: Found) -> bool:

@@ -17,6 +17,7 @@ from wmmadiag.hostcode.types import plain
 from wmmadiag.hostcode.values import Cell, Items, Unknown, Value
 
 _MOST_TURNS = 16
+_FACTORS = frozenset({"*", "/", "<<", ">>", "*=", "/=", "<<=", ">>="})
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
@@ -34,12 +35,12 @@ def _for(machine: Machine, node: Node, scope: Scope) -> Signal:
         if update is not None:
             evaluate(machine, update, inner)
 
-    return _loop(machine, condition, body, inner, advance)
+    return _loop(machine, node, condition, body, inner, advance)
 
 
 @runs("while_statement")
 def _while(machine: Machine, node: Node, scope: Scope) -> Signal:
-    return _loop(machine, field(node, "condition"), field(node, "body"), scope.inner(), lambda: None)
+    return _loop(machine, node, field(node, "condition"), field(node, "body"), scope.inner(), lambda: None)
 
 
 @runs("do_statement")
@@ -55,14 +56,22 @@ def _do(machine: Machine, node: Node, scope: Scope) -> Signal:
 
 
 def _loop(
-    machine: Machine, condition: Node | None, body: Node | None, scope: Scope, advance: Callable[[], None]
+    machine: Machine,
+    node: Node,
+    condition: Node | None,
+    body: Node | None,
+    scope: Scope,
+    advance: Callable[[], None],
 ) -> Signal:
     """A loop: a short one turn by turn, one that launches once, and all turns of a long one at once, by its index."""
     if body is None:
         return None
     launches = bool(machine.program.sites(scope.source, body))
     nested = machine.loops > 0 or next(descendants(body, *_LOOPS), None) is not None
-    if not launches and (nested or _is_long(machine, condition, scope)):
+    if not launches and condition is not None and _multiplies(condition, node, scope):
+        # How often such a loop turns is told by sizes alone, `while (threads < n) threads *= 2;`: for one of them.
+        machine.suppose(evaluate(machine, condition, scope))
+    elif not launches and (nested or _is_long(machine, condition, scope)):
         return _indexed(machine, condition, body, scope)
     machine.loops += not launches
     machine.repeating += launches
@@ -91,6 +100,30 @@ def _turns(
             return None
         advance()
     return None
+
+
+def _multiplies(condition: Node, loop: Node, scope: Scope) -> bool:
+    """Whether a loop multiplies or divides a variable of its condition: it turns as often as a logarithm says."""
+    tested = {scope.source.text(one) for one in descendants(condition, "identifier")}
+    turned = set()
+    for one in descendants(loop, "assignment_expression", "update_expression"):
+        target, value, sign = field(one, "left") or field(one, "argument"), field(one, "right"), field(one, "operator")
+        name = scope.source.text(target) if target is not None else ""
+        if name not in tested:
+            continue
+        text = scope.source.text(sign) if sign is not None else ""
+        own = value is not None and any(scope.source.text(each) == name for each in descendants(value, "identifier"))
+        if text in _FACTORS or (own and value is not None and _has_factor(value, scope)):
+            return True
+        turned.add(name)
+    # `while ((1 << log2) < n) ++log2;`
+    shifts = [one for one in descendants(condition, "binary_expression") if _has_factor(one, scope)]
+    return any(scope.source.text(each) in turned for one in shifts for each in descendants(one, "identifier"))
+
+
+def _has_factor(expression: Node, scope: Scope) -> bool:
+    sign = field(expression, "operator")
+    return expression.type == "binary_expression" and sign is not None and scope.source.text(sign) in _FACTORS
 
 
 def _is_long(machine: Machine, condition: Node | None, scope: Scope) -> bool:

@@ -26,6 +26,7 @@ OF_CASES = frozenset({"name", "inputs", "seed", "tolerance"})
 """Words that a card's case has a meaning for, so that no symbol of it can have them."""
 
 _MOST_STEPS = 20_000
+_SUPPOSED = 256  # of a size that nobody says: a block of so many threads, a row of so many elements
 _DEEPEST = 40
 
 
@@ -40,6 +41,7 @@ class Decision:
     place: Site  # where it stands
     taken: int  # the number of the branch that was taken
     others: Mapping[int, frozenset[Site]]  # number → what that branch may launch
+    alike: Sequence[int] = ()  # branches with no other launches, whose instantiations may be others
 
 
 @dataclass(slots=True)
@@ -74,6 +76,7 @@ class Machine:
     globals: dict[str, Cell] = field(default_factory=dict)
     # lambdas that launch something and that nobody has called yet
     waiting: dict[Site, Closure] = field(default_factory=dict)
+    supposed: set[str] = field(default_factory=set)  # symbols that were given a value so that a loop could be run
     steps: int = 0
     depth: int = 0
     indices: int = 0
@@ -102,6 +105,14 @@ class Machine:
         if usual is not None:
             self.usual[own] = usual
         return terms.symbol(own)
+
+    def suppose(self, condition: Value) -> None:
+        """Give sizes that a condition depends on a value: what follows from it holds for that alone."""
+        if self.known(condition) is None and isinstance(condition, Term):
+            self.settle()
+            for name in terms.symbols(condition) - self.usual.keys() - self.asked.keys():
+                self.usual[name] = _SUPPOSED
+                self.supposed.add(name)
 
     def called(self, term: Value, name: str) -> None:
         """Note that a variable of that name has been given a value."""
@@ -141,17 +152,24 @@ class Machine:
             open_ones = [number for number, end in enumerate(ends) if not end] or [0]
             taken = next((number for number in open_ones if number in others), open_ones[0])
         if others or (known is None and any(source_sites)):
-            taken = self._decided(place, taken, others)
+            taken = self._decided(place, taken, others, source_sites if known is None else ())
         if isinstance(condition, Term):
             self.facts.append((condition, taken == 0))
         return taken
 
-    def _decided(self, place: Site, taken: int, others: Mapping[int, frozenset[Site]]) -> int:
-        """What a run takes, as its script has it as far as that goes; kept as a decision."""
+    def _decided(
+        self, place: Site, taken: int, others: Mapping[int, frozenset[Site]], open_sites: Sequence[frozenset[Site]]
+    ) -> int:
+        """What a run takes, as its script has it as far as that goes; kept as a decision.
+
+        Args:
+            open_sites: by branch, what it may launch, where the condition is not known.
+        """
         if len(self.decisions) < len(self.script):
             taken = self.script[len(self.decisions)]
         left = {number: sites for number, sites in others.items() if number != taken}
-        self.decisions.append(Decision(place, taken, left))
+        alike = [number for number, sites in enumerate(open_sites) if sites and number != taken]
+        self.decisions.append(Decision(place, taken, left, alike))
         return taken
 
     def choose(
@@ -169,7 +187,7 @@ class Machine:
             taken = default if known is not None or first < 0 else first
         others = {number: sites for number, sites in enumerate(source_sites) if sites - self.sites}
         if others or known is None:
-            taken = self._decided(place, taken, others)
+            taken = self._decided(place, taken, others, source_sites if known is None else ())
         if 0 <= taken < len(keys) and isinstance(value, Term) and isinstance(keys[taken], Term):
             self.facts.append((terms.combined("==", value, keys[taken]), True))  # type: ignore[arg-type]
         return taken

@@ -21,6 +21,7 @@ CONSTANTS = {
     "INFINITY": float("inf"), "HUGE_VALF": float("inf"), "CUDART_INF_F": float("inf"), "M_LOG2E": 1.4426950408889634,
     "CUDART_L2E_F": 1.4426950408889634, "M_LN2": 0.6931471805599453, "M_PI": 3.141592653589793, "true": True,
     "false": False, "NULL": 0, "nullptr": 0, "FLT_MAX": 3.4028234663852886e38, "INT_MAX": 2**31 - 1,
+    "C10_WARP_SIZE": 32,
     "M_SQRT1_2": 0.7071067811865476, "cudaSuccess": 0, "CUBLAS_STATUS_SUCCESS": 0, "EXIT_SUCCESS": 0,
     "EXIT_FAILURE": 1,
 }  # fmt: skip
@@ -248,6 +249,10 @@ def template_text(machine: Machine, value: Value) -> str:
     return "?"
 
 
+# ATen/AccumulateType.h, ATen/OpMathType.h: the type in which sums of a type are kept on a device.
+_SUMS = re.compile(r"(?:\b\w+::)*\b(?:acc_type|acc_type_device|opmath_type)\s*<\s*([\w:]+)[^<>]*>")
+
+
 def type_text(machine: Machine, node: Node, scope: Scope) -> str:
     """A type as written, with the names that stand for others replaced by those."""
     text = re.sub(r"\btypename\s+", "", scope.source.words(node))
@@ -266,7 +271,8 @@ def type_text(machine: Machine, node: Node, scope: Scope) -> str:
             return macro.body
         return name
 
-    return re.sub(r"(?<![\w:.])[A-Za-z_]\w*(?!\s*\()", meant, text)
+    text = re.sub(r"(?<![\w:.])[A-Za-z_]\w*(?!\s*\()", meant, text)
+    return _SUMS.sub(lambda match: "double" if match[1] == "double" else "float", text) if "_type" in text else text
 
 
 @handles("primitive_type", "sized_type_specifier", "type_descriptor", "dependent_type")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from wmmadiag.csource.scalars import scalar_named
@@ -50,6 +51,11 @@ def split_list(text: str) -> tuple[str, ...]:
             start = index + 1
     parts.append(text[start:].strip())
     return tuple(part for part in parts if part)
+
+
+def is_open(arguments: Iterable[str]) -> bool:
+    """Whether template arguments have one that nobody knows, "?"; the sign of a condition stands between others."""
+    return any(re.search(r"(?:^|[<,])\s*\?\s*(?:$|[>,])", one) for one in arguments)
 
 
 @lru_cache(maxsize=1024)

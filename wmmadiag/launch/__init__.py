@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -74,6 +74,8 @@ class Launch:
         views: the logical tensors in array arguments, where they are known; of an argument that has any, the rest is
             padding that the kernel must not write.
         structs: (first, count) of arguments that are the fields of one parameter, a struct passed by value.
+        tables: array arguments, by index, for which the kernel gets a table of pointers into the array in its place:
+            how many, and how many bytes apart.
         memory: what else there is on the device, at addresses of its own; a variable of the module that lies there has
             the contents that it has there.
         displaced: bytes by which every array's address lies behind a multiple of 512, on the emulator.
@@ -87,6 +89,7 @@ class Launch:
     fresh: Sequence[tuple[int, range]] = ()
     views: Sequence[ArgumentView] = ()
     structs: Sequence[tuple[int, int]] = ()
+    tables: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     memory: Sequence[DeviceMemory] = ()
     displaced: int = 0
 

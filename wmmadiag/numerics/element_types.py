@@ -35,6 +35,11 @@ class ElementType:
         return self.kind == "float"
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether NumPy itself has no such type: bfloat16, and those of a byte."""
+        return self.storage.startswith(("bfloat", "float8"))
+
+    @property
     def unit(self) -> float:
         """Largest relative error of rounding to nearest into this type; 0 for integers."""
         return 2.0**-self.precision if self.is_float else 0.0
@@ -52,6 +57,8 @@ _TYPES = (
     ElementType("bf16", "bfloat16", "float", 2, 8, -126, (2 - 2**-7) * 2.0**127, 0x7FD0),
     ElementType("tf32", "float32", "float", 4, 11, -126, (2 - 2**-10) * 2.0**127, 0x7FC0A500),
     ElementType("f32", "float32", "float", 4, 24, -126, (2 - 2**-23) * 2.0**127, 0x7FC0A500),
+    ElementType("e4m3", "float8_e4m3fn", "float", 1, 4, -6, 448.0, 0xFF),
+    ElementType("e5m2", "float8_e5m2", "float", 1, 3, -14, 57344.0, 0xFD),
     ElementType("f64", "float64", "float", 8, 53, -1022, 1.7976931348623157e308, 0x7FF800000000A500),
     ElementType("s8", "int8", "int", 1, 8, 0, 127.0, 0xA5),
     ElementType("u8", "uint8", "uint", 1, 8, 0, 255.0, 0xA5),
@@ -69,6 +76,8 @@ TYPES: Mapping[str, ElementType] = {entry.name: entry for entry in _TYPES}
 _SPELLINGS = {
     "f16": "half, __half, float16, fp16",
     "bf16": "__nv_bfloat16, nv_bfloat16, bfloat16",
+    "e4m3": "__nv_fp8_e4m3, float8_e4m3fn",
+    "e5m2": "__nv_fp8_e5m2, float8_e5m2",
     "f32": "float, float32, fp32",
     "f64": "double, float64",
     "s8": "char, signed char, int8_t, int8, i8",
@@ -92,14 +101,17 @@ def storage_dtype(element: ElementType) -> np.dtype[Any]:
     """The NumPy dtype of one stored element."""
     import numpy as np
 
-    if element.storage == "bfloat16":
+    if element.is_foreign:
         import ml_dtypes
 
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, element.storage))
+        return found
     return np.dtype(element.storage)
 
 
 def poison_pattern(element: ElementType, argument: int) -> int:
-    """Bits that mark an unwritten element of the argument with this index: floats get a payload of their own."""
-    return element.poison + (argument % 16 if element.is_float else 0)
+    """Bits that mark an unwritten element of the argument with this index: floats get a payload of their own.
+
+    Those of a byte have no room for one, but a NaN that no conversion makes.
+    """
+    return element.poison + (argument % 16 if element.is_float and element.bytes > 1 else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -130,6 +130,7 @@ def bind(
             hint="give the case's symbols other values",
         ) from error
     launch = _launch(variant.launch or card.launch, scope, arguments)
+    launch = replace(launch, tables={one.index: _pointers(card, one) for one in arguments if one.spec.pointers})
     drawn = [a for a in card.arguments if a.direction in ("in", "inout") and a.value is None]
     return BoundCase(
         card,
@@ -371,6 +372,15 @@ def _launch(shape: LaunchShape, scope: SymbolScope, arguments: tuple[BoundArgume
     grid = dim3("grid", shape.grid, _GRID_LIMITS)
     views, structs = _views(arguments), _structs(arguments)
     return Launch(grid, block, tuple(values), shared, names, tuple(fresh), views, structs, displaced=displaced)
+
+
+def _pointers(card: Card, argument: BoundArgument) -> tuple[int, int]:
+    """How many pointers into an argument there are, and how many bytes apart: one to each of what axis 0 counts."""
+    (role, placement), *_ = argument.placements.items()
+    known = OPERATIONS[card.computes.operation].roles.get(role)
+    whole = known is None or len(placement.shape) == len(known.axes)  # else its only matrix has no axis of its own
+    count, apart = (placement.shape[0], placement.strides[0]) if whole else (1, 0)
+    return count, apart * argument.spec.element.bytes
 
 
 def _structs(arguments: tuple[BoundArgument, ...]) -> tuple[tuple[int, int], ...]:

@@ -77,6 +77,7 @@ class Argument:
     # said it
     packed: str = ""
     packing: str = ""
+    pointers: bool = False  # whether the kernel gets an array of pointers, one to each of what its first axis counts
 
 
 @dataclass(frozen=True, slots=True)

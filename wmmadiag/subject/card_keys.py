@@ -107,6 +107,10 @@ ARRAY = _keys(
         'an output before the run: "poison" (if absent: what nobody writes shows), "zero", "inputs", or an expression'
     ),
     padding='what storage outside the tensor holds: "poison" (if absent) or "zero"',
+    pointers=(
+        "true: the kernel gets an array of pointers in its place, one to each of what the first axis counts, as "
+        "batched BLAS does"
+    ),
     contains="several tensors in one storage, each with role, shape, layout or strides, and offset",
     **VIEW,
 )

@@ -107,7 +107,7 @@ def rounded(values: Values, element: ElementType) -> NDArray[Any]:
         limits = np.iinfo(storage)
         return np.clip(np.rint(values), limits.min, limits.max).astype(storage)
     with np.errstate(over="ignore", under="ignore"):
-        result = values.astype(np.float32).astype(storage) if element.storage == "bfloat16" else values.astype(storage)
+        result = (values.astype(np.float32) if element.is_foreign else values).astype(storage)
     if element.name == "tf32":
         bits = result.view(np.uint32).astype(np.uint64)
         kept = (bits + 0xFFF + ((bits >> np.uint64(13)) & np.uint64(1))) & np.uint64(0xFFFFE000)

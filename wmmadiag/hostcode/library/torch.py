@@ -32,6 +32,7 @@ from wmmadiag.hostcode.values import (
 # c10/core/ScalarType.h: names of element types → C types.
 DTYPES = {
     "kHalf": "half", "kFloat16": "half", "Half": "half", "kBFloat16": "__nv_bfloat16", "BFloat16": "__nv_bfloat16",
+    "kFloat8_e4m3fn": "__nv_fp8_e4m3", "kFloat8_e5m2": "__nv_fp8_e5m2",
     "kFloat": "float", "kFloat32": "float", "Float": "float", "kDouble": "double", "kFloat64": "double",
     "kInt": "int", "kInt32": "int", "kLong": "int64_t", "kInt64": "int64_t", "kChar": "int8_t", "kInt8": "int8_t",
     "kByte": "uint8_t", "kUInt8": "uint8_t", "kBool": "bool", "Int": "int", "Long": "int64_t", "Char": "int8_t",

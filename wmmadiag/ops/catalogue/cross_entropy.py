@@ -22,9 +22,10 @@ def _parts(inputs: Arrays) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
-    del parameters
     most, logarithm, chosen = _parts(inputs)
-    return {"loss": logarithm + most - chosen, "lse": logarithm + most}
+    share = float(parameters["smoothing"])
+    wanted = (1.0 - share) * chosen + share * inputs["x"].astype(np.float64).mean(axis=-1)
+    return {"loss": logarithm + most - wanted, "lse": logarithm + most}
 
 
 def _bound(
@@ -35,7 +36,8 @@ def _bound(
     Each exponential is off by 4u, and by u·|x − m| of its argument, at most 2u·max|x − m|·e^(x−m) in the sum, below
     2u of the sum for all that count; an online sum rescales N times, a unit each; the sum of N terms costs (N + 8)·u.
     The logarithm has the relative error of its argument as its own absolute one, and 4u of itself. Then two sums of
-    |m|, |x_t| and the logarithm: 3u of each.
+    |m|, |x_t| and the logarithm: 3u of each. Labels that are smoothed add the mean of a row's elements, (N + 8)·u of
+    that of their sizes, and three products.
     """
     model = arithmetic(parameters, elements["x"])
     most, logarithm, chosen = _parts(inputs)
@@ -43,6 +45,10 @@ def _bound(
     relative = (2.0 * count + 24.0) * model.unit + (count + 8) * U64
     lse = relative + 4.0 * model.unit * (np.abs(logarithm) + np.abs(most))
     loss = lse + 4.0 * model.unit * (np.abs(chosen) + np.abs(most))
+    if share := abs(float(parameters["smoothing"])):
+        size = np.abs(inputs["x"].astype(np.float64)).mean(axis=-1)
+        loss = loss + 4.0 * model.unit * (np.abs(logarithm) + np.abs(most) + np.abs(chosen))
+        loss = loss + share * (count + 12.0) * model.unit * size
     errors = {"loss": loss, "lse": lse}
     return {
         role: Judgement(output_rounding(np.asarray(error), expected[role], elements[role]))
@@ -53,7 +59,7 @@ def _bound(
 
 OPERATION = Operation(
     name="cross_entropy",
-    meaning="loss[t] = log(Σ exp(X[t])) − X[t, targets[t]]",
+    meaning="loss[t] = log(Σ exp(X[t])) − (1 − smoothing) · X[t, targets[t]] − smoothing · mean(X[t])",
     roles={
         "x": Role("BTN", ("batch", "T", "N"), spellings="x logits input in inp src scores"),
         "targets": Role(
@@ -64,9 +70,16 @@ OPERATION = Operation(
             spellings="targets target labels label t y gt classes",
         ),
         "loss": Role("BT", ("batch", "T"), output=True, spellings="loss losses out output nll dst result l"),
-        "lse": Role("BT", ("batch", "T"), output=True, required=False, spellings="lse logsumexp"),
+        "lse": Role("BT", ("batch", "T"), output=True, required=False, spellings="lse logsumexp maxlogsumexp"),
     },
     parameters={
+        "smoothing": Parameter(
+            "real",
+            "0",
+            "share of the label that all classes get",
+            spellings="smoothing labelsmoothing",
+            drafted=("0", "0.125"),
+        ),
         "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f32", "f64")),
     },
     oracle=_oracle,

@@ -30,7 +30,9 @@ from wmmadiag.ops.parts.settings import (
     added_to_output,
     by_layout,
     by_value,
+    bytes_summed_in,
     epilogue,
+    parts_added_in,
     types_before_epilogue,
 )
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
@@ -220,5 +222,7 @@ OPERATION = Operation(
             ),
         ),
         *types_before_epilogue("a"),
+        bytes_summed_in("a"),
+        parts_added_in("d"),
     ),
 )

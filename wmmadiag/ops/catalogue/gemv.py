@@ -19,6 +19,8 @@ def _product(parameters: Values, inputs: Arrays) -> Doubles:
 
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     y = float(parameters["alpha"]) * _product(parameters, inputs)
+    if "scale" in inputs:
+        y = y * inputs["scale"].astype(np.float64)
     if "bias" in inputs:
         y = y + inputs["bias"].astype(np.float64)
     if "c" in inputs:
@@ -29,32 +31,36 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
 def _bound(
     parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
 ) -> dict[str, Judgement]:
-    """Bound of alpha·A·x + bias + beta·C.
+    """Bound of alpha·A·x·scale + bias + beta·C.
 
-    Each sum of K products costs `sum_error`·Σ|a||x|; alpha, beta and the two sums a unit of their magnitudes each.
+    Each sum of K products costs `sum_error`·Σ|a||x|; alpha, a scale, beta and the two sums a unit of their magnitudes
+    each. Integers times floating-point numbers are summed as these are.
     """
-    model = arithmetic(parameters, elements["a"])
+    model = arithmetic(parameters, elements["x" if elements["x"].is_float else "a"])
     sizes = {role: magnitudes(array) for role, array in inputs.items()}
     product = product_error(inputs["x"].shape[-1], model)
     alpha, beta = abs(float(parameters["alpha"])), abs(float(parameters["beta"]))
-    total = alpha * _product(parameters, sizes)
-    error = total * product.relative + alpha * product.absolute
-    whole = model.exact and float(parameters["alpha"]).is_integer() and not elements["y"].is_float
+    scaled = alpha * sizes["scale"] if "scale" in sizes else alpha
+    total = scaled * _product(parameters, sizes)
+    error = total * product.relative + scaled * product.absolute
+    whole = model.exact and "scale" not in sizes and float(parameters["alpha"]).is_integer()
+    whole = whole and not elements["y"].is_float
     if not whole:
         for role, factor in (("bias", 1.0), ("c", beta)):
             total = total + factor * sizes[role] if role in sizes else total
-        error = error + 4.0 * model.unit * total
+        error = error + 5.0 * model.unit * total
     return {"y": Judgement(output_rounding(error, expected["y"], elements["y"]))}
 
 
 OPERATION = Operation(
     name="gemv",
-    meaning="y = alpha·op(A)·x + bias + beta·C",
+    meaning="y = alpha·op(A)·x · scale + bias + beta·C",
     roles={
         "a": Role(
             "MK", ("K if transpose_a else M", "M if transpose_a else K"), spellings="a w weight weights mat matrix m"
         ),
         "x": Role("K", ("K",), spellings="x b in input vec vector v inp"),
+        "scale": Role("M", ("M",), required=False, spellings="scale scales rowscale wscale wscales weightscale"),
         "bias": Role("M", ("M",), required=False, spellings="bias"),
         "c": Role("M", ("M",), required=False, spellings="yin c0 residual"),
         "y": Role("M", ("M",), output=True, updates="c", spellings="y c out output o res result dst"),
@@ -72,6 +78,7 @@ OPERATION = Operation(
         "M": "m rows nrows numrows out outfeatures dout outdim",
         "K": "k n cols columns ncols numcols in infeatures din indim d",
     },
+    dialects=({"n": "rows", "k": "cols"},),
     distances=(Distance("a", "M if transpose_a else K", "lda stride"),),
     cases=({"M": 64, "K": 128}, {"M": 192, "K": 320}),
     work="2*M*K",

@@ -58,10 +58,17 @@ def _bound(
 
 OPERATION = Operation(
     name="layernorm",
-    meaning="Y = (S − mean(S))/√(var(S) + eps) · weight + bias along the last axis, S = X + residual",
+    meaning="Y = (S − mean(S))/√(var(S) + eps) · weight + bias along the last axis, S = X + residual + added",
     roles={
         **norms.ROLES,
-        "bias": Role("N", ("N",), required=False, spellings="bias beta b"),
+        "bias": Role(
+            "N",
+            ("N",),
+            required=False,
+            spellings="bias beta b",
+            not_beside=("bias", "beta betas"),
+            instead="added",
+        ),
         **norms.OUTPUTS,
         "mean": Role("M", ("M",), output=True, required=False, spellings="mean means mu"),
         "rstd": norms.RSTD,

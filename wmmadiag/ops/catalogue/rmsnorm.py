@@ -53,7 +53,7 @@ def _bound(
 
 OPERATION = Operation(
     name="rmsnorm",
-    meaning="Y = S/√(mean(S²) + eps) · weight along the last axis, S = X + residual",
+    meaning="Y = S/√(mean(S²) + eps) · weight along the last axis, S = X + residual + added",
     roles={**norms.ROLES, **norms.OUTPUTS, "rstd": norms.RSTD},
     parameters={
         "eps": Parameter("cap", "1e-6", "added to the mean square", spellings=norms.EPS_SPELLINGS),

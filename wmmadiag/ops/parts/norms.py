@@ -13,10 +13,12 @@ from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_e
 from wmmadiag.ops.parts.settings import kept_in
 
 _ROWS = ("M", "N")
+_ADDED = ("x", "residual", "added")
 
 ROLES: Mapping[str, Role] = {
     "x": Role("MN", _ROWS, spellings="x in input inp src hidden hiddenstates"),
-    "residual": Role("MN", _ROWS, required=False, spellings="residual res resid residualin"),
+    "residual": Role("MN", _ROWS, required=False, spellings="residual res resid residualin skip"),
+    "added": Role("N", ("N",), required=False, spellings="inputbias xbias linearbias projbias"),
     "weight": Role("N", ("N",), required=False, spellings="weight weights w gamma scale g"),
 }
 OUTPUTS: Mapping[str, Role] = {
@@ -97,9 +99,8 @@ class Statistics:
 
 
 def summed(inputs: Mapping[str, NDArray[Any]]) -> Doubles:
-    """X + residual in float64."""
-    rows = inputs["x"].astype(np.float64)
-    return rows + inputs["residual"].astype(np.float64) if "residual" in inputs else rows
+    """X + residual + added in float64."""
+    return np.asarray(sum(inputs[role].astype(np.float64) for role in _ADDED if role in inputs))
 
 
 def statistics(
@@ -111,7 +112,7 @@ def statistics(
     Numerical Algorithms, 2nd ed., lemma 3.1). A sum of n terms over lanes and warps and its division by n cost at most
     γ(n + 10) of the sum of magnitudes.
 
-    - s = x + residual: u·|s|, and the unit of `sum_dtype`: e_i.
+    - s = x + residual, or of three terms: u of the sizes of all for each sum, and the unit of `sum_dtype`: e_i.
     - mean: δ = γ(n + 10)·mean|s| + mean e.
     - Two passes, mean (s − m̂)²: a common shift of all rows' elements by δ adds δ² and nothing in first order; each
       difference has f_i = e_i + u·(|d_i| + e_i + δ) of its own, so 2·mean (|d| + δ)·f + mean f² + γ(n + 11)·mean
@@ -126,8 +127,11 @@ def statistics(
     rows = summed(inputs)
     count = rows.shape[-1]
     narrow = str(parameters["sum_dtype"])
-    of_sum = unit + (0.0 if narrow == "auto" else TYPES[narrow].unit)
-    error = np.abs(rows) * of_sum if "residual" in inputs else np.zeros_like(rows)
+    added = [np.abs(inputs[role].astype(np.float64)) for role in _ADDED if role in inputs]
+    error = np.zeros_like(rows)
+    if len(added) > 1:
+        error = np.abs(rows) * (unit + (0.0 if narrow == "auto" else TYPES[narrow].unit))
+        error = error + unit * (len(added) - 2) * sum(added)
 
     def average(values: Doubles) -> Doubles:
         return np.asarray(values.mean(axis=-1, keepdims=True))

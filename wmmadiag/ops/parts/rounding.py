@@ -26,6 +26,8 @@ U64 = 2.0**-53
 # (5·2⁻²⁴ + 2·2⁻²⁴)/4. (f16 and bf16 there: L = 8, 11/8; sm_90 and later: L = 16, F = 25, 21/32.) Scalar code costs
 # 1 by fma and (n + 1)/n by multiply and add, in any order. Source: the table in MMA-Sim (microsoft/MMA-Sim 2.1.1).
 _F32_PER_PRODUCT = 1.75
+# FP8 on sm_89: L = 16, F = 13, and 13 bits of the result (`numerics.tensor_core.SUM_TABLE`): (17 + 1)·2⁻¹³ of A a step.
+_F13_PER_PRODUCT = 18.0 / 16.0
 # Partial sums of split loops, warps and k-halves are added at the end; each addition costs one more unit.
 _EXTRA_ADDITIONS = 8
 
@@ -38,7 +40,7 @@ class Arithmetic:
     """How an operation computes."""
 
     unit: float  # u of scalar work (scale, exponent, division): U32 or U64
-    accumulate: str  # "f16", "f32", "f64" or "s32"
+    accumulate: str  # "f13", "f16", "f32", "f64" or "s32"
     step: int  # products that one rounding of an f16 sum covers
     operand: float  # relative error of each operand of the multiplication beyond its storage (tf32 truncation), or 0
     exp_unit: float  # relative error of one exponential
@@ -105,12 +107,15 @@ def sum_error(terms: int, model: Arithmetic, extra: int = 0) -> SumError:
 
     Returns:
         f32, f64: c·(n + extra + 8)·u to first order, divided by 1 minus itself for the higher orders.
+        f13: each step of 16 products truncates them and the running sum to 13 bits, and the result once more.
         f16: each step of `step` products rounds the sum to nearest (2⁻¹¹, below the normal range 2⁻²⁵) after
         truncating its terms to 24 bits.
     """
     count = terms + extra + _EXTRA_ADDITIONS
     if model.accumulate == "s32":
         return SumError(0.0, 0.0)
+    if model.accumulate == "f13":
+        return SumError(_all_orders((_F13_PER_PRODUCT * count + 17.0) * 2.0**-13), terms * 2.0**-126)
     if model.accumulate == "f16":
         roundings = -(-terms // model.step) + extra + 1
         first = roundings * 2.0**-11 + count * 2.0 * U32

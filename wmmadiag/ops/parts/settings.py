@@ -10,7 +10,7 @@ from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS
 FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
 
 PRODUCTS: Mapping[str, Parameter] = {
-    "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f16", "f32", "f64", "s32")),
+    "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f13", "f16", "f32", "f64", "s32")),
     "accumulate_step": Parameter("int", "8", "products that one rounding of an f16 sum covers (1: scalar half code)"),
     "multiply": Parameter("word", "auto", "type that operands are rounded to first", ("auto", *FLOAT_TYPES)),
 }
@@ -72,6 +72,34 @@ def sums_kept_in(operand: str) -> Choice:
         ),
         (operand,),
         ("f16",),
+    )
+
+
+def parts_added_in(output: str) -> Choice:
+    """Whether parts of the depth are added in the output itself, of halves: by atomics, or one after the other."""
+    return Choice(
+        "Are parts of the sum added in the output?",
+        "arithmetic",
+        (
+            Alternative("the whole sum rounded once", {"accumulate": "auto"}),
+            Alternative("parts of the sum added in the output's f16", {"accumulate": "f16", "accumulate_step": "32"}),
+        ),
+        (output,),
+        ("f16",),
+    )
+
+
+def bytes_summed_in(operand: str) -> Choice:
+    """In which type the products of an FP8 operand are summed: the unit that sm_89 has for them keeps 13 bits."""
+    return Choice(
+        "In which type are the products of bytes summed?",
+        "arithmetic",
+        (
+            Alternative("sums kept in f32", {"accumulate": "auto"}),
+            Alternative("sums kept in 13 bits, as sm_89's unit for FP8 has them", {"accumulate": "f13"}),
+        ),
+        (operand,),
+        ("e4m3", "e5m2"),
     )
 
 

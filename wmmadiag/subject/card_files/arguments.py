@@ -133,6 +133,7 @@ def _array(table: Table, operation: str) -> Argument:
         padding=table.word("padding", ("poison", "zero"), "poison"),
         packed=role if role in OPERATIONS[operation].packed else "",
         packing=table.string("layout") if role in OPERATIONS[operation].packed else "",
+        pointers=_pointers(table, views),
     )
 
 
@@ -150,6 +151,14 @@ def _values(table: Table, views: tuple[View, ...]) -> Expression | tuple[Express
         except ValueError as error:
             raise table.error("values", f"these are no stored values: {error}") from error
     return table.expressions("values") if isinstance(given, list) else table.expression("values")
+
+
+def _pointers(table: Table, views: tuple[View, ...]) -> bool:
+    if not table.flag("pointers"):
+        return False
+    if len(views) != 1:
+        raise table.error("pointers", "'pointers' are for an argument that is one tensor", "give it a role")
+    return True
 
 
 def _size(table: Table, workspace: bool) -> str | int | float | None:

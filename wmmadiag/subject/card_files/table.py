@@ -79,6 +79,10 @@ class Table:
         """A string."""
         return str(self._typed(key, (str,), "a string")) if key in self.content else default
 
+    def flag(self, key: str) -> bool:
+        """Whether a key is there and true."""
+        return key in self and bool(self._typed(key, (bool,), "true or false"))
+
     def word(self, key: str, words: Sequence[str], default: str) -> str:
         """One of some words."""
         value = self.string(key, default)

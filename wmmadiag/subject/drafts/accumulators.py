@@ -56,12 +56,25 @@ def computes_in(compilation: Compilation, entry: str, parameters: Mapping[str, S
     halves back into floats may keep what rounding took away.
     """
     body = _body(compilation.ptx, compilation.entry(entry).name)
+    if parameters.get("accumulate") == "f13" and not re.search(r"^\.target\s+sm_89\b", compilation.ptx, re.MULTILINE):
+        return False  # no other target has that unit
     if parameters.get("multiply") in ("f16", "bf16") and re.search(r"\bcvt\.f32\.b?f16\b", body):
         return False
+    if "accumulate_step" in parameters:  # the output is added to behind all products, by atomics or in turns of blocks
+        behind = body[max((one.end() for one in re.finditer(r"\bmma\.[\w.]*sync\b", body)), default=len(body)) :]
+        turns = re.search(r"\b(?:red|atom|fence|membar|ld\.(?:volatile|acquire|relaxed))\b", behind) is not None
+        read = re.search(r"\bld\.[\w.]*global\b", behind) is not None and "f16" in behind
+        return re.search(r"\b(?:red|atom)\.[\w.]*f16", behind) is not None or (turns and read)
+    if "as-stored" in parameters.values():  # each step is rounded, not the stored result alone
+        native = re.search(r"\b(?:add|sub|mul|fma)\.[\w.]*f16(?:x2)?\b", body)
+        rounded, stored = (len(re.findall(one, body)) for one in (r"\bcvt\.rn\.b?f16\.f32", r"\bst\.global\.[bu]16\b"))
+        return native is not None or rounded > stored
     return all(re.search(_evidence(name, str(value)), body) for name, value in parameters.items())
 
 
 def _evidence(parameter: str, dtype: str) -> str:
+    if dtype == "f13":
+        return r"\bmma\.sync[\w.]*\.f32\.e[45]m[23]\.e[45]m[23]\.f32\b"
     if parameter == "accumulate":
         return _FORMS.pattern.removesuffix(r"(\w+)") + rf"{dtype}\b"
     if parameter == "multiply":

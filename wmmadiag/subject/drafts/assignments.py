@@ -37,8 +37,8 @@ class Assignment:
 
     roles: Mapping[str, str]  # of pointers; `extents`: of numbers; both by the parameter's name
     extents: Mapping[str, str]
-    symbols: Mapping[str, str]  # of numbers that only host code knows; `constants`: of those that the code knows
-    constants: Mapping[str, str]
+    symbols: Mapping[str, str]  # of numbers that only host code knows; `constants`: of those that the code knows,
+    constants: Mapping[str, str]  # of one constant several, "M N K"
     layouts: Mapping[str, str]  # the axes of roles, "HSK"
     hides: bool | None = None  # whether what is not 0 in a mask hides; None where there is none
 
@@ -59,7 +59,10 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
         always: whether there is one where nothing is open.
     """
     drafted = draft(kernel, operation)
-    pointers = _unnamed(kernel, operation)
+    own = {
+        one.parameter.name for one in drafted.arguments if one.role == "workspace"
+    }  # the kernel's, as host code has it
+    pointers = [one for one in _unnamed(kernel, operation) if one.name not in own]
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
     if not pointers and not drafted.open and not always:
         return
@@ -101,7 +104,19 @@ def reassignments(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
         if any(known[name] != extent for name, extent in extents.items())
         and all(_is_of_its_array(name, extent, operation) for name, extent in extents.items())
     )
+    yield from _of_one_size(kernel, operation)
     yield from islice(several, _MOST_AGAIN)
+
+
+def _of_one_size(kernel: Kernel, operation: str) -> Iterator[Assignment]:
+    """Matrices of a size that a constant of the code fixes, where the kernel gets nothing but their number."""
+    known = OPERATIONS[operation]
+    counts = [one.name for one in kernel.parameters if not one.pointer and not one.value and not is_real(one)]
+    if len(counts) != 1 or not known.optional or symbol_for(counts[0], operation) != known.optional:
+        return
+    every = " ".join(name for name in known.cases[-1] if name in known.extents and name != known.optional)
+    for name in _constants(kernel):
+        yield Assignment({}, {counts[0]: known.optional}, {}, {name: every}, {})
 
 
 def permutations_of_names(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
@@ -134,8 +149,9 @@ def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) 
     known = OPERATIONS[operation]
     own = {name: (known.roles[role].spellings.split() or [role])[0] for name, role in meant.roles.items()}
     own |= {name: (known.extents[symbol].split() or [symbol])[0] for name, symbol in meant.extents.items()}
-    constants = {(known.extents[symbol].split() or [symbol])[0]: kernel.constants[name]
-                 for name, symbol in meant.constants.items()}  # fmt: skip
+    # By no letter alone: of that name are fragments, too.
+    constants = {max([*known.extents[symbol].split(), symbol], key=len): kernel.constants[name]
+                 for name, symbols in meant.constants.items() for symbol in symbols.split()}  # fmt: skip
     machine = kernel.machine
     if machine is not None and meant.symbols:
         names = {name: [(known.extents[symbol].split() or [symbol])[0]] for name, symbol in meant.symbols.items()}

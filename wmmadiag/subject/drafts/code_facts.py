@@ -120,7 +120,7 @@ def adds_to(code: str, name: str) -> bool:
     Pointers into the array count as the array. A kernel that sets elements, too, begins by itself.
     """
     known = _pointers_into(code, name)
-    element = rf"(?<![\w])(?:{known})\s*\[[^\]]*\]"
+    element = _place_in(known)
     patterns = (
         rf"{element}\s*\+=",
         rf"\batomicAdd\s*\(\s*&?\s*(?:\w+(?:\.|->))?(?:{known})\b",
@@ -130,3 +130,13 @@ def adds_to(code: str, name: str) -> bool:
     if any(left not in right for left, right in written):
         return False
     return bool(written) or any(re.search(pattern, code) for pattern in patterns)
+
+
+def may_add_to(code: str, name: str) -> bool:
+    """Whether a kernel reads the array of that name that it writes: it adds to it, in some branch or by steps."""
+    return re.search(rf"(?<![=!<>])=(?!=)[^;=]*{_place_in(_pointers_into(code, name))}", code) is not None
+
+
+def _place_in(known: str) -> str:
+    """The pattern of an element of one of these arrays: `C[i]`, `*out`."""
+    return rf"(?:(?<![\w])(?:{known})\s*\[[^\]]*\]|\*\s*(?:{known})\b(?!\s*[\[(]))"

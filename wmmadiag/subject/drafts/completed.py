@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
@@ -15,7 +16,8 @@ from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import folded, value_for
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.drafts.meanings import meanings
+from wmmadiag.subject.drafts.model import TODO, Draft, Wishes
 
 if TYPE_CHECKING:
     from wmmadiag.subject.open_subject import SubjectOptions
@@ -59,7 +61,8 @@ def _in_dialects(kernel: Kernel, operation: str) -> Iterator[tuple[str, Kernel]]
 def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
     """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors.
 
-    Where every extent of several launches is told, what is counted is none of them.
+    Where every extent of several launches is told, what is counted is none of them. Nor is a part of an extent another
+    one: `K / splits` as K would leave the parts unseen.
     """
     kernel, said = with_given(kernel, operation, options)
     machine, drafted = kernel.machine, draft(kernel, operation, wishes_of(options))
@@ -67,9 +70,23 @@ def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterato
     extents = {name for name in known.cases[-1] if name in known.extents and name != known.optional}
     told = kernel.together is not None and extents <= {one.value for one in drafted.arguments} | {*drafted.fixed}
     counted = list(_with_counts(kernel, drafted, machine))
-    if not told or not counted:
+    if not counted or not (told or _is_part(kernel, operation, drafted)):
         yield said, kernel
     yield from counted
+
+
+def _is_part(kernel: Kernel, operation: str, drafted: Draft) -> bool:
+    """Whether host code passes a part of an extent for a number that is open."""
+    meant, extents = meanings(kernel, operation), {*OPERATIONS[operation].extents}
+    open_ones = [one.passed for one in drafted.arguments if one.value == TODO and isinstance(one.passed, Term)]
+    return any(_divides(meant.card(one), extents) for one in open_ones if isinstance(one, Term))
+
+
+def _divides(term: Term, extents: Collection[str]) -> bool:
+    """Whether an extent, or what follows from it, is divided somewhere in a term."""
+    if term.op in ("//", "ceil_div", "/") and terms.symbols(term.args[0]) & {*extents}:
+        return True
+    return any(isinstance(one, Term) and _divides(one, extents) for one in term.args)
 
 
 def with_given(kernel: Kernel, operation: str, options: SubjectOptions) -> tuple[Kernel, str]:

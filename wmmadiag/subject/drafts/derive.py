@@ -24,6 +24,7 @@ from wmmadiag.subject.drafts.assignments import (
     assigned,
     assignments,
 )
+from wmmadiag.subject.drafts.code_facts import may_add_to
 from wmmadiag.subject.drafts.completed import completed, wishes_of, with_given
 from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.draft import draft
@@ -43,7 +44,7 @@ from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, recognised, unkept
-from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
+from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.drafts.which_kernel import several_instantiations, several_parts
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -189,6 +190,10 @@ def _derived_card(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
     operations = [found.operation] if found.sure else _operations(found, kernel)
+    if found.spoken:  # by name it is another operation than by its arrays: one of them is right, or nobody knows
+        spoken = _tried(path, kernel, [*found.spoken, found.operation], options, assumed)
+        if spoken is not None:
+            return spoken
     try:
         card = _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken)
     except NotDerived as error:
@@ -273,14 +278,16 @@ def _tried(
         for counted, one in completed(path, kernel, operation, options):
             # One draft of an operation that is not the likeliest may leave nothing open.
             meanings = assignments(one, operation, always=bool(counted) or operation != operations[0])
+            kernels = [one, *adding(one)]
             for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
                 yield said, None
-                with contextlib.suppress(ConfigurationError):
-                    for drafted, tile in _launched(path, one, operation, meant, options):
-                        made = card_of(path, one, drafted, options, assumed, tile)
-                        if operation == operations[0] or not is_copy(made):
-                            yield said, made
+                for own in kernels:
+                    with contextlib.suppress(ConfigurationError):
+                        for drafted, tile in _launched(path, own, operation, meant, options):
+                            made = card_of(path, own, drafted, options, assumed, tile)
+                            if operation == operations[0] or not is_copy(made):
+                                yield said, made
 
     found = right_one(_by_turns([candidates(one) for one in operations]), nearest)
     if found is None:
@@ -290,6 +297,15 @@ def _tried(
     if promised and unkept(card.computes.operation, promised, roles, card.computes.parameters.values()):
         return None
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def adding(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel as one that adds to what it writes, where it may do so."""
+    names = {one.name for one in kernel.parameters if one.pointer and not one.const and not one.added
+             and may_add_to(kernel.code, one.label.rpartition(".")[2] or one.name)}  # fmt: skip
+    if names:
+        parameters = tuple(replace(one, added=one.added or one.name in names) for one in kernel.parameters)
+        yield replace(kernel, parameters=parameters)
 
 
 def _by_turns(several: Sequence[Iterator[tuple[str, Card | None]]]) -> Iterator[tuple[str, Card | None]]:
@@ -381,7 +397,9 @@ def card_of(
         for symbol, meaning in drafted.untold.items()
     )
     told = drafted.told | ({"operation"} if options.computes else set())
-    text = draft_text(drafted, path.name, path.stem, sized(drafted, options.symbols, tile=tile))
+    tried = sized(drafted, options.symbols, tile=tile)
+    assumed += tuple(narrow_axes(drafted, tried)) if len(tried) > 1 else ()
+    text = draft_text(drafted, path.name, path.stem, tried)
     card = parsed_card(text, path, options, tuple(dict.fromkeys((*assumed, *drafted.remarks))), kernel.entry)
     card = replace(card, derived=Derived(options, frozenset(told), drafted, kernel))
     return with_accumulators(card, kernel.code) if kernel.code else card

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
             result.computes[name] = name
         role = parameter.factor_of
         if role and role not in {one.role for one in result.arguments}:
-            written_over(result, role, name, name in named)
+            written_over(result, role, name, name in named, kernel)
         elif role and name not in named and name not in result.computes:
             result.computes[name] = "1"
             result.remarks.append(f"'{_name_of(result, role)}' is added, since there is no {name}")
@@ -111,19 +112,27 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
     if "accumulate" in known.parameters and sums and sums <= _HALF:
         result.computes["accumulate"] = "f16"
         result.remarks.append("sums are kept in f16, as the source's accumulators are")
-    for name, parameter in known.parameters.items():  # a flag or a number among template parameters
-        if parameter.kind not in ("flag", "int") or name in named:
-            continue
-        told = (value for one, value in kernel.constants.items() if value_for(one, result.operation) == name)
-        constant = next(told, None)
-        if constant is not None and parameter.default == name:
-            result.fixed[name] = str(int(constant))
-        elif constant is not None and parameter.kind == "int" and constant >= 1:
-            result.computes.setdefault(name, str(int(constant)))
+    _by_instantiation(result, kernel, named)
     _by_elements(result)
     mark_updated(result, kernel.code)
     for argument in result.arguments:
         _open_term(result, argument, wishes)
+
+
+def _by_instantiation(result: Draft, kernel: Kernel, named: Collection[str | None]) -> None:
+    """Flags and numbers among template parameters. `named`: parameters that the kernel gets as numbers.
+
+    A flag that it gets besides is what the instantiation was chosen by.
+    """
+    for name, parameter in OPERATIONS[result.operation].parameters.items():
+        told = (value for one, value in kernel.constants.items() if value_for(one, result.operation) == name)
+        constant = next(told, None) if parameter.kind in ("flag", "int") else None
+        if constant is None or (name in named and parameter.default != name):
+            continue
+        if parameter.default == name:
+            result.fixed[name] = str(int(constant))
+        elif parameter.kind == "int" and constant >= 1:
+            result.computes.setdefault(name, str(int(constant)))
 
 
 def _by_elements(result: Draft) -> None:
@@ -185,7 +194,9 @@ def _inputs(operation: str) -> set[str]:
 def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
     """How tensors lie, as the host code shows it; extents and strides of tensors then mean what lies so."""
     storage.name_extents(result, meant, kernel)
-    facts = [*storage.facts_of_tensors(result, meant, kernel.machine), *storage.facts_of_strides(result, meant)]
+    by_columns = storage.turned(kernel)
+    facts = storage.facts_of_tensors(result, meant, kernel.machine, by_columns)
+    facts += storage.facts_of_strides(result, meant)
     storage.lay_packed(result, meant, kernel.machine)
     roles = sorted(covered_roles(result.operation, (one.role for one in result.arguments)) - {TODO, ""})
     roles = [one for one in roles if one in OPERATIONS[result.operation].roles]
@@ -209,7 +220,11 @@ def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
         if name in meant.by_symbol or role not in OPERATIONS[result.operation].roles:
             continue
         axes = storage.extents(result.operation, role, laid)
-        rank = tensor.rank or storage.rank_of(axes, tensor, meant, machine)
+        if id(tensor) in by_columns:
+            rank, index = 2, 1 - index % 2
+        else:
+            axes = storage.joined_axes(axes, tensor, meant, machine)
+            rank = tensor.rank or storage.rank_of(axes, tensor, meant, machine)
         axes = storage.kept_axes(axes, rank)
         if what == "numel" and axes:
             meant.by_symbol[name] = terms.product(extent for _, extent in axes)

@@ -32,6 +32,7 @@ class Parameter:
     value: str = ""  # what it is, where that does not depend on its meaning: of padding, of a pointer that stays null
     unread: bool = False  # whether no code that is to be seen reads it
     meant: str = ""  # the extent that it is, where its name says another
+    indirect: bool = False  # whether it is an array of pointers, one to each matrix
     added: bool = False  # whether the kernel adds to what the pointer points to
     remark: str = ""  # why a struct could not be taken apart
 
@@ -41,6 +42,7 @@ def folded(name: str) -> str:
     plain = re.sub(r"^(?:d|g|p|m|in|gm|dev|device|glob|global|ptr)_(?=\w)|_(?:ptr|d|dev|g|gmem|global|data)$", "", name)
     plain = re.sub(r"(?<=.)(?:Ptr|_ptr|ptr)$|^(?:ptr|gm?(?=[A-Z])|d(?=[A-Z])|p(?=[A-Z]))", "", plain) or plain
     plain = re.sub(r"^k(?=[A-Z][A-Za-z]|D$)", "", plain)  # kHeadDim, a constant's name
+    plain = re.sub(r"(?<=\w)_?(?:[aA]rr(?:ay)?|[pP]trs|[pP]ointers|[lL]ist)$", "", plain)  # of pointers
     return plain.replace("_", "").lower()
 
 
@@ -203,7 +205,7 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
         if found is not None and pointer.const and found in known and known[found].output:
             found = None  # nothing is written through a pointer to const
         if found is not None and _means_otherwise(pointer.name, names, found, operation):
-            found = None
+            found = known[found].instead or None
         roles.append(found if found not in roles else None)
     roles = _written_over(pointers, roles, operation)
     present = covered_roles(operation, roles)

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.code_facts import passed_on, writes_to
 from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft
 
 
-def written_over(result: Draft, role: str, factor: str, named: bool) -> None:
-    """An output that the kernel reads, too: it gets a factor for it, or adds to it."""
+def written_over(result: Draft, role: str, factor: str, named: bool, kernel: Kernel) -> None:
+    """An output that the kernel reads, too: it gets a factor for it, or adds to what somebody has put there."""
     over = {name for name, one in OPERATIONS[result.operation].roles.items() if one.updates == role}
     argument = next((one for one in result.arguments if one.role in over and not one.parameter.const), None)
     if argument is None or not (named or argument.parameter.added):
+        return
+    if not named and _is_made_empty(argument.passed, kernel):
         return
     argument.role, argument.direction = role, "inout"
     if not named:
         result.computes[factor] = "1"
         result.remarks.append(f"the product is added to '{argument.parameter.name}', which the kernel reads")
+
+
+def _is_made_empty(passed: Value | None, kernel: Kernel) -> bool:
+    """Whether host code makes the memory and puts nothing there before the launch: `torch::empty`."""
+    machine, launch = kernel.machine, kernel.launch
+    if machine is None or launch is None or not isinstance(passed, Pointer):
+        return False
+    made = any(one.buffer is passed.buffer and one.fill == "empty" for one in machine.tensors)
+    return made and launch.contents.get(id(passed.buffer), ("", None)) == ("", None)
 
 
 def mark_updated(result: Draft, code: str) -> None:

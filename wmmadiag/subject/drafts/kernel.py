@@ -19,7 +19,7 @@ from wmmadiag.hostcode.names import parsed_expression
 from wmmadiag.hostcode.program import Found, Program, plain_name, read_program
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, Term, Values, symbols, value
-from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
+from wmmadiag.hostcode.types import bytes_of, is_open, plain, split_list, split_template
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.guards import guarded, stepped
@@ -75,7 +75,8 @@ class Kernel:
     text: str = ""
     bounds: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()  # what was chosen where the source has several, each a clause
-    fixed: frozenset[str] = frozenset()  # host symbols that the kernel's own code names, too
+    # host symbols that the kernel's own code names, too, or for one value of which alone the launch is known
+    fixed: frozenset[str] = frozenset()
     named: Mapping[str, Number] = field(default_factory=dict)  # numbers that the files name besides
     # names of its numbers → what the indices are multiples of that it compares with them
     guards: Mapping[str, int] = field(default_factory=dict)
@@ -213,9 +214,8 @@ def read_kernel(
         whole,
         _launch_bounds(function),
         remarks,
-        frozenset(
-            name for name, known in machine.names.items() if known and known[0] in outer and _mentions(code, known[0])
-        ),
+        frozenset(machine.supposed)
+        | {name for name, known in machine.names.items() if known and known[0] in outer and _mentions(code, known[0])},
         file_constants(machine, scope),
         guarded(program, function, constants),
         stepped(program, function, constants),
@@ -285,7 +285,7 @@ def _best(own: Sequence[tuple[Launch, Run]]) -> tuple[Launch | None, Run | None]
         values += [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
         missing = sum(1 for one in values if type(one).__name__ == "Unknown")
         nulls = sum(map(_is_null, launch.arguments))
-        missing += "?" in "".join(launch.kernel.arguments)
+        missing += is_open(launch.kernel.arguments)
         return missing, nulls, launch.root != "main", not _may_be_made(launch, pair[1].machine.usual)
 
     return min(own, key=unknown, default=(None, None))
@@ -296,7 +296,7 @@ def _stages(own: Sequence[tuple[Launch, Run]], function: Found) -> tuple[str, ..
     ways: dict[object, dict[tuple[str, ...], str]] = {}
     for launch, run in own:
         arguments = tuple(plain(text) for text in launch.kernel.arguments)
-        if arguments and "?" not in "".join(arguments) and "{" not in "".join(arguments):
+        if arguments and not is_open(arguments) and "{" not in "".join(arguments):
             name = _name_expression("", function, launch.kernel.arguments, given=False)
             ways.setdefault((id(run), launch.root, launch.facts), {})[arguments] = name
     most = max(ways.values(), key=len, default={})
@@ -305,7 +305,7 @@ def _stages(own: Sequence[tuple[Launch, Run]], function: Found) -> tuple[str, ..
 
 def _instantiations(own: Sequence[tuple[Launch, Run]], function: Found, taken: str) -> tuple[str, ...]:
     """The instantiations that host code launches besides the one that is taken."""
-    told = [one.kernel.arguments for one, _ in own if "?" not in "".join(one.kernel.arguments)]
+    told = [one.kernel.arguments for one, _ in own if not is_open(one.kernel.arguments)]
     names = dict.fromkeys(_name_expression("", function, one, given=False) for one in told)
     return tuple(one for one in names if one not in ("", taken))
 

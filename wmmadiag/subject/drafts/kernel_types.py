@@ -32,11 +32,11 @@ def parameters_of(machine: Machine, function: Found, scope: Scope) -> list[Param
         kind = resolved_type(machine, bound_type(machine, one.type, scope), scope)
         pointers = one.pointers + bool(one.dimensions) + kind.count("*")
         kind = kind.rstrip("*").strip()
-        dtype, lanes = scalar(kind) if pointers <= 1 else ("", 1)
+        dtype, lanes = scalar(kind) if pointers <= 2 else ("", 1)
         const = "const" in one.type.split() or "const" in (scope.type(plain(one.type)) or "").split()
         found.append(
             Parameter(one.name or f"arg{index}", kind, pointers > 0, const, card_type(dtype), lanes or 1,
-                      remark="a pointer to pointers" if pointers > 1 else "")
+                      indirect=pointers == 2, remark="pointers to pointers" if pointers > 2 else "")
         )  # fmt: skip
     return found
 
@@ -77,7 +77,7 @@ def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, optio
         return parameters
     found = []
     for one, facts in zip(parameters, answer.types, strict=True):
-        target = element(facts) if facts.depth <= 1 else None
+        target = element(facts) if facts.depth <= 1 + one.indirect else None
         if one.dtype is None and one.pointer and target is not None:
             dtype = {"bool": "u8"}.get(target[0], target[0])
             one = replace(one, c_type=facts.target, dtype=dtype, lanes=target[1], const=facts.const)

@@ -15,7 +15,7 @@ from wmmadiag.hostcode.host import Run
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.terms import ZERO, Term
-from wmmadiag.hostcode.types import bytes_of, plain
+from wmmadiag.hostcode.types import bytes_of, is_open, plain
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.subject.drafts.guess import Parameter, role_remark
@@ -79,7 +79,7 @@ def _are_plain(run: Run) -> bool:
     if any(isinstance(one, Product) for one in run.events):
         return False
     return not any(
-        one.repeated or one.cooperative or "?" in "".join(one.kernel.arguments) or "{" in "".join(one.kernel.arguments)
+        one.repeated or one.cooperative or is_open(one.kernel.arguments) or "{" in "".join(one.kernel.arguments)
         for one in run.launches
     )
 

@@ -7,7 +7,7 @@ told by the sizes of arrays, where those of the operation's tensors are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from wmmadiag.hostcode import terms
@@ -107,10 +107,12 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
             _counted(result, value, meant, kernel)
     for name, several in passed.items():
         _named(result, kernel, name, list(dict.fromkeys(several)))
+    _multiplied(result, kernel, operation)
     made = allocated(kernel, operation)
     _called(result, {} if taken & made.keys() else products_of_sizes(kernel, operation), made)
+    divided = {name for name, by in _divided(kernel) if by.op == "symbol"}
     for name in _symbols(kernel):
-        if name in result.by_symbol:
+        if name in result.by_symbol or name in divided:
             continue
         known = kernel.usual.get(name)
         if known is not None and not _measures(kernel, name):
@@ -124,11 +126,46 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
                 _named(result, kernel, name, [told])
         elif known is not None:
             result.usual[name] = known
+    _elements(result, kernel, operation)
     spoken = taken | _spoken_of(result)
     _constants(result, {name: one for name, one in kernel.named.items() if name not in shapes}, operation, spoken)
     if not made.keys() & (spoken | result.fixed.keys()):  # nothing else says how large what it takes is: one tile
         result.fixed |= made
     return result
+
+
+def _multiplied(result: Meanings, kernel: Kernel, operation: str) -> None:
+    """What host code divides by a number for a known extent is the product of both: `heads = width / head_size`."""
+    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
+        meant = meaning_of(parameter, operation)
+        if meant is None or not isinstance(value, Term) or value.op != "//" or value.args[0].op != "symbol":
+            continue
+        name, by = value.args[0].args[0], result.card(value.args[1])
+        told = by.op == "number" or (by.op == "symbol" and by.args[0] in OPERATIONS[operation].extents)
+        if name not in result.by_symbol and name not in kernel.usual and told:
+            result.by_symbol[name] = terms.combined("*", terms.parsed(meant), by)
+
+
+def _elements(result: Meanings, kernel: Kernel, operation: str) -> None:
+    """What the grid divides by one extent of the output, and nothing names, is how many elements that has: `n / ld`."""
+    shapes = [role.shape for role in OPERATIONS[operation].roles.values() if role.output and role.required]
+    if len(shapes) != 1 or not all(one.isidentifier() for one in shapes[0]):
+        return
+    optional = OPERATIONS[operation].optional
+    extents = [one for one in shapes[0] if one != optional or one in _spoken_of(result)]
+    for name, by in _divided(kernel):
+        meant = result.card(by)
+        known = name in result.by_symbol or name in kernel.usual
+        if not known and meant.op == "symbol" and meant.args[0] in extents:
+            result.by_symbol[name] = terms.product(map(terms.symbol, extents))
+
+
+def _divided(kernel: Kernel) -> Iterator[tuple[str, Term]]:
+    """The symbols that are divided by something for the grid, and by what."""
+    for cell in kernel.launch.grid.members.values() if kernel.launch is not None else ():
+        term = cell.value
+        if isinstance(term, Term) and term.op == "//" and term.args[0].op == "symbol":
+            yield term.args[0].args[0], term.args[1]
 
 
 def _counted(result: Meanings, value: Term, meant: str, kernel: Kernel) -> None:

@@ -44,6 +44,9 @@ def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: s
         _integer(result, argument, passed, laid, meant)
     if argument.value == "" and parameter.unread:
         argument.value, argument.reason = "0", "nothing reads it"
+    known = OPERATIONS[result.operation].parameters.get(argument.value)
+    if known is not None and known.kind == "flag" and argument.value in result.fixed:
+        argument.value, argument.reason = result.fixed[argument.value], "as its instantiation has it"
     if not argument.value:
         argument.value, argument.reason = TODO, ""
         why = "its name and the source's launch do not tell"

@@ -12,7 +12,7 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.assignments import assigned, permutations_of_names, reassignments
 from wmmadiag.subject.drafts.completed import wishes_of
 from wmmadiag.subject.drafts.copies import is_copy
-from wmmadiag.subject.drafts.derive import card_of
+from wmmadiag.subject.drafts.derive import adding, card_of
 from wmmadiag.subject.drafts.draft import draft
 
 
@@ -22,9 +22,10 @@ def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
     assert derived is not None
     several = (reassignments, permutations_of_names)
     for meant in (one for each in several for one in each(derived.kernel, derived.draft)):
-        with contextlib.suppress(WmmadiagError):
-            drafted = assigned(derived.kernel, card.computes.operation, meant, wishes_of(derived.options))
-            yield meant.meaning(), card_of(card.path, derived.kernel, drafted, derived.options, card.assumed)
+        for kernel in (derived.kernel, *adding(derived.kernel)):
+            with contextlib.suppress(WmmadiagError):
+                drafted = assigned(kernel, card.computes.operation, meant, wishes_of(derived.options))
+                yield meant.meaning(), card_of(card.path, kernel, drafted, derived.options, card.assumed)
 
 
 def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
@@ -37,9 +38,9 @@ def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
         return
     parameters = tuple(replace(one, added=one.added or one.name in outputs) for one in kernel.parameters)
     with contextlib.suppress(WmmadiagError):
-        adding = replace(kernel, parameters=parameters)
-        drafted = draft(adding, card.computes.operation, wishes_of(derived.options))
-        yield "what it held added to the result", card_of(card.path, adding, drafted, derived.options, card.assumed)
+        own = replace(kernel, parameters=parameters)
+        drafted = draft(own, card.computes.operation, wishes_of(derived.options))
+        yield "what it held added to the result", card_of(card.path, own, drafted, derived.options, card.assumed)
 
 
 def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:

@@ -117,7 +117,7 @@ def _is_whole(operation: str, names: Sequence[str], code: str, multiplications: 
 
 
 def _words(entry: str) -> set[str]:
-    """The words of a kernel's name, and pairs that are written as one: `RMSNorm` speaks of rmsnorm, not of norm."""
+    """The words of a kernel's name, and pairs that are written as one: `RotaryEmbedding` speaks of no embedding."""
     plain = entry.split("<")[0].split("::")[-1]
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()
     words = plain.split("_")
@@ -125,7 +125,7 @@ def _words(entry: str) -> set[str]:
     joined = [(one, other) for one, other in pairwise(words) if one + other in told]
     parts = {one for pair in joined for one in pair}
     pairs = {one + other for one, other in pairwise(words)}  # split_k
-    return ({*words} - (parts - told)) | {*pairs, plain.replace("_", "")}
+    return ({*words} - parts) | {*pairs, plain.replace("_", "")}
 
 
 def _named(names: Sequence[str], operation: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from wmmadiag.hostcode import terms
@@ -27,6 +27,8 @@ _USUAL_NAME = {"Sq": "S", "Skv": "S"}
 _LARGEST_TILE = 512
 _LARGEST_PROBED = 1024
 _MOST_OPERATIONS = 1e9  # of a case whose extents are made to differ
+_LARGEST_NAMED = 1 << 16
+_FEW = 3  # matrices, where an operation's own cases have one
 _LARGEST_USUAL = 96  # a size up to this is taken as it is
 
 Sizes = dict[str, str]
@@ -74,6 +76,30 @@ def probed_sizes(draft: Draft, given: Mapping[str, str], *, tile: int, batched: 
     return [(name, values)]
 
 
+def narrow_axes(draft: Draft, tried: Sequence[tuple[str, Sizes]]) -> Iterator[str]:
+    """What these sizes do not show, each a clause: an axis of the grid has one block, and more for larger sizes."""
+    values = [{name: int(text) for name, text in one.items() if text.isdecimal()} for _, one in tried]
+    for axis, text in zip("xyz", draft.grid, strict=False):
+        if not values or not names_in(text) or any(_blocks(draft, text, one) != 1 for one in values):
+            continue
+        for symbol in sorted(names_in(text) & values[-1].keys() - draft.fixed.keys()):
+            size = values[-1][symbol]
+            larger = (size << doubled for doubled in range(1, 16) if size << doubled <= _LARGEST_NAMED)
+            found = next((one for one in larger if (_blocks(draft, text, {**values[-1], symbol: one}) or 0) > 1), None)
+            if found is not None:
+                yield f"at the sizes tried the grid has one block along {axis}; --symbol {symbol}={found} gives it more"
+                break
+
+
+def _blocks(draft: Draft, text: str, numbers: Mapping[str, int]) -> float | None:
+    """An axis of the grid at these sizes; None where they do not tell it."""
+    known = {**_derived(draft, numbers), **numbers}
+    try:
+        return float(evaluate(text, known.__getitem__))
+    except (ExpressionError, KeyError, ArithmeticError):
+        return None
+
+
 def unvaried(operation: str) -> set[str]:
     """Extents that an operation's usual cases have in common: that of a head."""
     first, *others = OPERATIONS[operation].cases
@@ -114,6 +140,8 @@ def _case(
     optional = OPERATIONS[draft.operation].optional
     if optional in numbers and optional not in used:
         del numbers[optional]
+    elif optional in used:
+        numbers.setdefault(optional, 1 if first else _FEW)
     if not first:
         _told_apart(draft, {symbol: value for symbol, value in table.items() if symbol in numbers}, numbers, tile)
     if not first:

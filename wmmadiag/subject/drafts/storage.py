@@ -120,6 +120,17 @@ def kept_axes(axes: Sequence[tuple[str, Term]], rank: int) -> list[tuple[str, Te
     return list(axes[max(0, len(axes) - rank) :])
 
 
+def joined_axes(
+    axes: list[tuple[str, Term]], tensor: Tensor, meant: Meanings, machine: Machine
+) -> list[tuple[str, Term]]:
+    """The axes of a tensor, the last two as one where host code says that its last extent is their product."""
+    last = next((meant.by_symbol[name] for name, told in machine.extents.items()
+                 if told == (tensor, "size", -1) and name in meant.by_symbol), None)  # fmt: skip
+    if last is None or len(axes) < 2 or not _same(last, _product([axes[-2][1], axes[-1][1]])):
+        return axes
+    return [*axes[:-2], (axes[-2][0] + axes[-1][0], last)]
+
+
 def rank_of(axes: Sequence[tuple[str, Term]], tensor: Tensor, meant: Meanings, machine: Machine) -> int:
     """How many axes a tensor has: as many as agree with the extents that host code reads off it, rather all."""
     own = [(name, what, index) for name, (other, what, index) in machine.extents.items() if other is tensor]
@@ -181,8 +192,28 @@ def _equations(condition: Term, holds: bool) -> Iterator[tuple[Term, Term]]:
         yield condition.args[0], condition.args[1]
 
 
-def facts_of_tensors(result: Draft, meant: Meanings, machine: Machine | None) -> list[Fact]:
-    """What host code reads off its tensors, and the sizes with which it makes them."""
+def turned(kernel: Kernel) -> frozenset[int]:
+    """The matrices (by `id`) of which host code asks that they lie by columns: `w.stride(0) == 1`."""
+    machine, found = kernel.machine, set[int]()
+    if kernel.launch is None or machine is None:
+        return frozenset()
+    for condition, holds in kernel.launch.facts:
+        for one in _equations(condition, holds):
+            for stride, told in (one, one[::-1]):
+                tensor, what, index = (stride.op == "symbol" and machine.extents.get(stride.args[0])) or (None, "", 0)
+                if tensor is not None and what == "stride" and told == terms.ONE and tensor.rank in (0, 2):
+                    found |= {id(tensor)} if index in (0, -2) else set()
+    return frozenset(found)
+
+
+def facts_of_tensors(
+    result: Draft, meant: Meanings, machine: Machine | None, by_columns: frozenset[int] = frozenset()
+) -> list[Fact]:
+    """What host code reads off its tensors, and the sizes with which it makes them.
+
+    Args:
+        by_columns: the matrices that lie so.
+    """
     found: list[Fact] = []
     if machine is None:
         return found
@@ -194,7 +225,9 @@ def facts_of_tensors(result: Draft, meant: Meanings, machine: Machine | None) ->
     for name, (tensor, what, index) in machine.extents.items():
         role = roles.get(id(tensor.buffer))
         if role is not None and what == "size" and name in meant.by_symbol:
-            found.append(Axis(role, index, tensor.rank, meant.by_symbol[name]))
+            rank = 2 if id(tensor) in by_columns else tensor.rank
+            at = 1 - index % 2 if id(tensor) in by_columns else index
+            found.append(Axis(role, at, rank, meant.by_symbol[name]))
     for tensor in machine.tensors:
         role = roles.get(id(tensor.buffer))
         if role is None or tensor.sizes is None:

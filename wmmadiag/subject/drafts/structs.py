@@ -161,7 +161,7 @@ def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> Parameter:
     from wmmadiag.compile.ask.elements import element
 
     facts, pointer = leaf.facts, leaf.facts.depth > 0
-    target = element(facts) if facts.depth <= 1 else None
+    target = element(facts) if facts.depth <= 2 else None
     dtype = (target[0] if target is not None else None) if pointer else leaf.dtype
     dtype = {"bool": "u8"}.get(dtype or "", dtype)
     name = _telling(leaf.path, pointer or dtype in ("f16", "bf16", "f32", "f64"))
@@ -173,10 +173,11 @@ def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> Parameter:
     empty = pointer and not isinstance(told, Pointer) and getattr(told, "op", "") == "number"
     if pointer and (unread or empty):
         return Parameter(name, "u64", False, False, "u64", struct=struct, label=leaf.path, value="0")
-    remark = "a pointer to pointers" if facts.depth > 1 else ""
+    remark = "pointers to pointers" if facts.depth > 2 else ""
     return Parameter(
-        name, c_type, pointer, facts.const, dtype, struct=struct, label=leaf.path, unread=unread, remark=remark
-    )
+        name, c_type, pointer, facts.const, dtype, struct=struct, label=leaf.path, unread=unread,
+        indirect=facts.depth == 2, remark=remark,
+    )  # fmt: skip
 
 
 def _telling(path: str, plain_number: bool) -> str:

@@ -92,7 +92,7 @@ def draft_text(draft: Draft, source: str, name: str, cases: Sequence[tuple[str, 
 
 def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     parameter = argument.parameter
-    stars = ("const " if parameter.const else "") + parameter.c_type + ("*" if parameter.pointer else "")
+    stars = ("const " if parameter.const else "") + parameter.c_type + "*" * (parameter.pointer + parameter.indirect)
     lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
     if argument.role:
         lines.append(f"role = {_quoted(argument.role)}")
@@ -105,6 +105,8 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
         said = argument.reason or asked
         reason = f"  # {said}" if said else ""
         lines.append(f"value = {_quoted(argument.value)}{reason}")
+    if parameter.indirect:
+        lines.append("pointers = true  # to each matrix one")
     if argument.direction:
         lines.append(f"direction = {_quoted(argument.direction)}")
     if argument.size:

@@ -12,6 +12,11 @@ struct alignas(2) BFloat16 {
   __host__ __device__ operator __nv_bfloat16() const { return __ushort_as_bfloat16(x); }
 };
 WMMADIAG_C10_ARITHMETIC(BFloat16)
+__device__ inline BFloat16 __ldg(const BFloat16 *pointer) {
+  BFloat16 value;
+  value.x = ::__ldg(&pointer->x);
+  return value;
+}
 }
 namespace at { using c10::BFloat16; }
 #endif

@@ -13,6 +13,11 @@ struct alignas(2) Half {
   __host__ __device__ operator __half() const { return __ushort_as_half(x); }
 };
 WMMADIAG_C10_ARITHMETIC(Half)
+__device__ inline Half __ldg(const Half *pointer) {
+  Half value;
+  value.x = ::__ldg(&pointer->x);
+  return value;
+}
 }
 namespace at { using c10::Half; }
 #endif
