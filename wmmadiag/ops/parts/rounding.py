@@ -28,6 +28,7 @@ U64 = 2.0**-53
 _F32_PER_PRODUCT = 1.75
 # FP8 on sm_89: L = 16, F = 13, and 13 bits of the result (`numerics.tensor_core.SUM_TABLE`): (17 + 1)·2⁻¹³ of A a step.
 _F13_PER_PRODUCT = 18.0 / 16.0
+_PART = 32  # products of a part of a sum, at least
 # Partial sums of split loops, warps and k-halves are added at the end; each addition costs one more unit.
 _EXTRA_ADDITIONS = 8
 
@@ -40,7 +41,7 @@ class Arithmetic:
     """How an operation computes."""
 
     unit: float  # u of scalar work (scale, exponent, division): U32 or U64
-    accumulate: str  # "f13", "f16", "f32", "f64" or "s32"
+    accumulate: str  # "f13", "f16", "f32", "f64", "s32", or "parts": those of at least 32 products, added in f16
     step: int  # products that one rounding of an f16 sum covers
     operand: float  # relative error of each operand of the multiplication beyond its storage (tf32 truncation), or 0
     exp_unit: float  # relative error of one exponential
@@ -116,8 +117,9 @@ def sum_error(terms: int, model: Arithmetic, extra: int = 0) -> SumError:
         return SumError(0.0, 0.0)
     if model.accumulate == "f13":
         return SumError(_all_orders((_F13_PER_PRODUCT * count + 17.0) * 2.0**-13), terms * 2.0**-126)
-    if model.accumulate == "f16":
-        roundings = -(-terms // model.step) + extra + 1
+    if model.accumulate in ("f16", "parts"):
+        step = model.step if model.accumulate == "f16" else _PART
+        roundings = -(-terms // step) + extra + 1
         first = roundings * 2.0**-11 + count * 2.0 * U32
         return SumError(_all_orders(first), roundings * 2.0**-25)
     unit = U64 if model.accumulate == "f64" else U32

@@ -10,7 +10,7 @@ from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS
 FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
 
 PRODUCTS: Mapping[str, Parameter] = {
-    "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f13", "f16", "f32", "f64", "s32")),
+    "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f13", "f16", "f32", "f64", "parts", "s32")),
     "accumulate_step": Parameter("int", "8", "products that one rounding of an f16 sum covers (1: scalar half code)"),
     "multiply": Parameter("word", "auto", "type that operands are rounded to first", ("auto", *FLOAT_TYPES)),
 }
@@ -82,7 +82,7 @@ def parts_added_in(output: str) -> Choice:
         "arithmetic",
         (
             Alternative("the whole sum rounded once", {"accumulate": "auto"}),
-            Alternative("parts of the sum added in the output's f16", {"accumulate": "f16", "accumulate_step": "32"}),
+            Alternative("parts of the sum added in the output's f16", {"accumulate": "parts"}),
         ),
         (output,),
         ("f16",),

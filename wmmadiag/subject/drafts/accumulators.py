@@ -60,7 +60,9 @@ def computes_in(compilation: Compilation, entry: str, parameters: Mapping[str, S
         return False  # no other target has that unit
     if parameters.get("multiply") in ("f16", "bf16") and re.search(r"\bcvt\.f32\.b?f16\b", body):
         return False
-    if "accumulate_step" in parameters:  # the output is added to behind all products, by atomics or in turns of blocks
+    if (
+        parameters.get("accumulate") == "parts"
+    ):  # the output is added to behind all products, by atomics or in turns of blocks
         behind = body[max((one.end() for one in re.finditer(r"\bmma\.[\w.]*sync\b", body)), default=len(body)) :]
         turns = re.search(r"\b(?:red|atom|fence|membar|ld\.(?:volatile|acquire|relaxed))\b", behind) is not None
         read = re.search(r"\bld\.[\w.]*global\b", behind) is not None and "f16" in behind

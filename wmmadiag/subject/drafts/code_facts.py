@@ -134,7 +134,7 @@ def adds_to(code: str, name: str) -> bool:
 
 def may_add_to(code: str, name: str) -> bool:
     """Whether a kernel reads the array of that name that it writes: it adds to it, in some branch or by steps."""
-    return re.search(rf"(?<![=!<>])=(?!=)[^;=]*{_place_in(_pointers_into(code, name))}", code) is not None
+    return re.search(rf"(?<![-+*/%&|^=!<>])=(?!=)[^;=]*{_place_in(_pointers_into(code, name))}", code) is not None
 
 
 def _place_in(known: str) -> str:

@@ -278,16 +278,15 @@ def _tried(
         for counted, one in completed(path, kernel, operation, options):
             # One draft of an operation that is not the likeliest may leave nothing open.
             meanings = assignments(one, operation, always=bool(counted) or operation != operations[0])
-            kernels = [one, *adding(one)]
-            for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
+            kept = filter(partial(_keeps, one, operation, promised), meanings)
+            for own, meant in _each(one, islice(kept, _most_tried(one))):
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
                 yield said, None
-                for own in kernels:
-                    with contextlib.suppress(ConfigurationError):
-                        for drafted, tile in _launched(path, own, operation, meant, options):
-                            made = card_of(path, own, drafted, options, assumed, tile)
-                            if operation == operations[0] or not is_copy(made):
-                                yield said, made
+                with contextlib.suppress(ConfigurationError):
+                    for drafted, tile in _launched(path, own, operation, meant, options):
+                        made = card_of(path, own, drafted, options, assumed, tile)
+                        if operation == operations[0] or not is_copy(made):
+                            yield said, made
 
     found = right_one(_by_turns([candidates(one) for one in operations]), nearest)
     if found is None:
@@ -297,6 +296,15 @@ def _tried(
     if promised and unkept(card.computes.operation, promised, roles, card.computes.parameters.values()):
         return None
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def _each(kernel: Kernel, meanings: Iterator[Assignment]) -> Iterator[tuple[Kernel, Assignment]]:
+    """Every meaning of a kernel's arguments; then those of the kernel as one that adds to what it writes."""
+    seen = []
+    for meant in meanings:
+        seen.append(meant)
+        yield kernel, meant
+    yield from product(adding(kernel), seen)
 
 
 def adding(kernel: Kernel) -> Iterator[Kernel]:
