@@ -126,7 +126,7 @@ def joined_axes(
     """The axes of a tensor, the last two as one where host code says that its last extent is their product."""
     last = next((meant.by_symbol[name] for name, told in machine.extents.items()
                  if told == (tensor, "size", -1) and name in meant.by_symbol), None)  # fmt: skip
-    if last is None or len(axes) < 2 or not _same(last, _product([axes[-2][1], axes[-1][1]])):
+    if last is None or len(axes) < 2 or not _same(last, terms.product([axes[-2][1], axes[-1][1]])):
         return axes
     return [*axes[:-2], (axes[-2][0] + axes[-1][0], last)]
 
