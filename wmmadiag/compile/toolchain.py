@@ -53,8 +53,6 @@ def nvrtc_library() -> NvrtcLibrary:
     Raises:
         ConfigurationError: it is not installed; the hint is the command that installs it.
     """
-    from wmmadiag.compile.nvrtc_library import NvrtcLibrary
-
     own = in_wheels("lib/libnvrtc.so.*[0-9]")
     if own is not None:
         with contextlib.suppress(OSError):

@@ -110,7 +110,6 @@ def cached_outcome(task: Task, key: str) -> TaskOutcome | None:
     import msgspec
 
     from wmmadiag.compile import cache
-    from wmmadiag.gate.task import TaskOutcome
     from wmmadiag.results.run import KernelRun
 
     record = cache.load(key, KIND)

@@ -153,12 +153,9 @@ class Session:
         Raises:
             ConfigurationError: the card's expressions cannot be evaluated for the case.
         """
-        entry = rendered_entry(self.card, case, variant)
-        return self._options(entry, rendered_macros(self.card, case, variant))
+        return self._options(rendered_entry(self.card, case, variant), rendered_macros(self.card, case, variant))
 
     def _options(self, entry: str, macros: Mapping[str, str]) -> CompileOptions:
-        from wmmadiag.compile.options import CompileOptions
-
         return CompileOptions(
             arch=self.arch,
             macros={name: value or None for name, value in macros.items()},
@@ -239,12 +236,9 @@ def check_card(
     if recorder is not None:
         recorder.begin(card)
     results: list[CaseResult] = []
-    assumed = ""
     total = len(chosen_variants) * len(chosen_cases)
     for case in chosen_cases:
-        first: tuple[str, BoundCase, Verdict] | None = None
-        if other is not None:
-            first = _other_kernel(other, case.name, seed, inputs)
+        first = None if other is None else _other_kernel(other, case.name, seed, inputs)
         for variant in chosen_variants:
             if progress is not None:
                 progress(len(results), total, f"{card.name} {variant.name} / {case.name}")
@@ -252,19 +246,16 @@ def check_card(
             meant = verdict.convention if verdict is not None else None
             if session.card.open_conventions and meant is not None and meant.assumable:
                 session.card = card_read_as(session.card, meant.reading)
-                meaning = meant.meaning()
-                assumed = f"assumed: {meaning}, which is what the result fits; a card can say what is meant"
                 result, bound, verdict = run_case(session, case, variant, seed, inputs)
+                assumed = f"assumed: {meant.meaning()}, which is what the result fits; a card can say what is meant"
+                result = replace(result, notes=(*result.notes, assumed))
             if recorder is not None and bound is not None and verdict is not None:
                 recorder.case(bound, verdict, session.kernel(case, variant).kernel, result.warp_instructions)
-            if assumed:
-                result, assumed = replace(result, notes=(*result.notes, assumed)), ""
-            if bound is not None and verdict is not None:
-                if first is None:
-                    first = (variant.name, bound, verdict)
-                else:
-                    extra = against_variant(bound, verdict, first[1], first[2], first[0])
-                    result = replace(result, observations=result.observations + extra)
+            if bound is not None and verdict is not None and first is not None:
+                extra = against_variant(bound, verdict, first[1], first[2], first[0])
+                result = replace(result, observations=result.observations + extra)
+            elif bound is not None and verdict is not None:
+                first = (variant.name, bound, verdict)
             results.append(result)
     if progress is not None:
         progress(total, total, "")
@@ -286,8 +277,7 @@ def check_card(
 def _other_kernel(session: Session, case: str, seed: int | None, inputs: str) -> tuple[str, BoundCase, Verdict] | None:
     """Another kernel's outputs for the case of the same name."""
     card = session.card
-    variant = card.variants[0]
-    result, bound, verdict = run_case(session, card.case(case), variant, seed, inputs)
+    result, bound, verdict = run_case(session, card.case(case), card.variants[0], seed, inputs)
     if bound is None or verdict is None:
         reason = result.problem.message if result.problem is not None else "it did not run"
         raise ConfigurationError(
@@ -399,12 +389,9 @@ def _emulator(instructions: int = 0) -> Backend:
     """The emulator, for runs of so many warp instructions at most; 0: as many as a run may usually take."""
     from wmmadiag import emulator
 
-    if instructions:
-        options = emulator.EmulatorOptions(budget=emulator.Budget(instructions=instructions))
-        limited: Backend = partial(emulator.load, options=options)
-        return limited
-    load: Backend = emulator.load
-    return load
+    if not instructions:
+        return emulator.load
+    return partial(emulator.load, options=emulator.EmulatorOptions(budget=emulator.Budget(instructions=instructions)))
 
 
 def _compiler() -> Compiler:

@@ -39,8 +39,6 @@ class SubjectOptions:
 
     def compilation(self) -> CompileOptions:
         """How a source is compiled with them."""
-        from wmmadiag.compile.options import CompileOptions
-
         return CompileOptions(macros=self.defines, include_paths=self.include_paths, std=self.std or "c++17")
 
     def words(self) -> list[str]:

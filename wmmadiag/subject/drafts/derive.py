@@ -248,8 +248,6 @@ def _card_or_tried(
     try:
         return card_of(path, kernel, drafted, options, (*assumed, *[taken] * bool(taken)))
     except ConfigurationError as error:
-        from wmmadiag.subject.alternatives import Nearest
-
         nearest = Nearest()
         card = _tried(path, kernel, operations, options, assumed, nearest=nearest)
         card = card or (nearest.best() if operations == [first] else None)
