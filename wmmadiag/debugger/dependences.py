@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from wmmadiag.debugger.session import Session
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.provenance.model import Stage
+
+if TYPE_CHECKING:
+    from wmmadiag.debugger.session import Session
 
 _DEEPEST = 50
 

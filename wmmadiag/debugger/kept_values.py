@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from wmmadiag.compile.ask.answers import TypeFacts
 from wmmadiag.compile.ask.elements import element
 from wmmadiag.debugger.conditions import Conditions
-from wmmadiag.debugger.inspect import Inspection
 from wmmadiag.debugger.registers import decoded, raw_register
+
+if TYPE_CHECKING:
+    from wmmadiag.debugger.inspect import Inspection
 
 LANES = 32
 _EVERY = (1 << LANES) - 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,17 @@ from wmmadiag.compile.ask.answers import TypeFacts
 from wmmadiag.compile.ask.questions import Asked
 from wmmadiag.csource.nodes import Node, ancestors, field
 from wmmadiag.csource.writes import writes
-from wmmadiag.debugger import declared
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.definitions import Definitions
-from wmmadiag.debugger.inspect import Inspection, RegisterView
 from wmmadiag.debugger.kept_values import copied
 from wmmadiag.emulator.decoded import Value
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import meaning
+
+if TYPE_CHECKING:
+    from wmmadiag.debugger import declared
+    from wmmadiag.debugger.inspect import Inspection, RegisterView
 
 _Part: TypeAlias = tuple[int, int]
 """Offsets between which a part of a source stands."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wmmadiag.debugger.fragment_view import FragmentView
-from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.text import fragment_text, moment_text, number
+
+if TYPE_CHECKING:
+    from wmmadiag.debugger.fragment_view import FragmentView
+    from wmmadiag.debugger.position import Moment
 
 _CELL = "padding:1px 5px;text-align:right;font-family:monospace;font-size:11px"
 
