@@ -33,6 +33,7 @@ class Buffer:
     content: str = ""
     copied: Buffer | None = None  # the buffer whose content it has been given
     fill: str = ""  # the text of the number that every element is, where host code says one
+    bytes_set: Term | None = None  # how many bytes a fill was of, None where nothing says
 
     def origin(self) -> Buffer:
         """The buffer that its content comes from."""

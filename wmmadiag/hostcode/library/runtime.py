@@ -128,6 +128,7 @@ def _set(machine: Machine, node: Node, scope: Scope) -> Value:
         byte = int(known) & 0xFF if known is not None and math.isfinite(known) else None
         values[0].buffer.content = "set" if byte is None else f"bytes {byte}" if byte else "zero"
         values[0].buffer.copied = None
+        values[0].buffer.bytes_set = values[2] if len(values) > 2 and isinstance(values[2], Term) else None
     return ZERO
 
 

@@ -239,12 +239,29 @@ def _holds(argument: DraftArgument, buffer: object) -> bool:
     return isinstance(argument.passed, Pointer) and argument.passed.buffer is buffer
 
 
+def _is_set_in_part(result: Draft, argument: DraftArgument, passed: Pointer, meant: Meanings) -> bool:
+    """Whether what host code fills is less than an output has, at any sizes: `cudaMemset(c, 0, m * n)` of halves."""
+    known, element = OPERATIONS[result.operation], element_type(argument.dtype)
+    if passed.buffer.bytes_set is None or argument.role not in known.roles or element is None:
+        return False
+    held, set_ = known.roles[argument.role].shape, meant.card(passed.buffer.bytes_set)
+    if not all(one.isidentifier() for one in held) or not terms.symbols(set_) <= {*held}:
+        return False
+    for size in (64, 96):
+        sizes = {name: 1 if name == known.optional else size for name in held}
+        told = terms.value(set_, sizes)
+        if told is None or told >= element.bytes * math.prod(sizes.values()):
+            return False
+    return True
+
+
 def _memory(result: Draft, argument: DraftArgument, kernel: Kernel, meant: Meanings) -> None:
     """How host code makes an output or a workspace: its initial value and size."""
     passed = argument.passed
     if (isinstance(passed, Pointer) and not is_input(result, argument.role)) or argument.role == TODO:
         content = ""
-        if isinstance(passed, Pointer) and kernel.launch is not None:
+        in_part = isinstance(passed, Pointer) and _is_set_in_part(result, argument, passed, meant)
+        if isinstance(passed, Pointer) and kernel.launch is not None and not in_part:
             content = kernel.launch.contents.get(id(passed.buffer), ("", None))[0]
         argument.initial = _of_bytes(content, argument.dtype) or argument.initial
     if argument.role != TODO:
