@@ -89,4 +89,6 @@ namespace torch {
 using namespace c10;
 using namespace at;
 }
+#include <ATen/AccumulateType.h>
+#include <ATen/OpMathType.h>
 #endif
