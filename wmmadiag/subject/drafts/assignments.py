@@ -59,9 +59,9 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
         always: whether there is one where nothing is open.
     """
     drafted = draft(kernel, operation)
-    own = {
-        one.parameter.name for one in drafted.arguments if one.role == "workspace"
-    }  # the kernel's, as host code has it
+    # Workspaces are the kernel's own, as host code has it, where none of them has to be what it computes.
+    lacking = any(one.what.startswith("the role '") and one.option for one in drafted.open)
+    own = {one.parameter.name for one in drafted.arguments if one.role == "workspace" and not lacking}
     pointers = [one for one in _unnamed(kernel, operation) if one.name not in own]
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
     if not pointers and not drafted.open and not always:

@@ -127,7 +127,7 @@ def adds_to(code: str, name: str) -> bool:
         rf"\bload_matrix_sync\s*\([^,;]*,\s*&?\s*(?:\w+(?:\.|->))?(?:{known})\b[^;]*\bmem_(?:row|col)_major",
     )
     written = re.findall(rf"({element})\s*=(?!=)([^;]*)", code)
-    if any(left not in right for left, right in written):
+    if any(left.strip() not in right for left, right in written):
         return False
     return bool(written) or any(re.search(pattern, code) for pattern in patterns)
 
@@ -139,4 +139,4 @@ def may_add_to(code: str, name: str) -> bool:
 
 def _place_in(known: str) -> str:
     """The pattern of an element of one of these arrays: `C[i]`, `*out`."""
-    return rf"(?:(?<![\w])(?:{known})\s*\[[^\]]*\]|\*\s*(?:{known})\b(?!\s*[\[(]))"
+    return rf"(?:(?<![\w])(?:{known})\s*\[[^\]]*\]|(?:(?<=[;{{}}()=,])|(?<=\belse))\s*\*\s*(?:{known})\b(?!\s*[\[(]))"

@@ -61,8 +61,8 @@ def _in_dialects(kernel: Kernel, operation: str) -> Iterator[tuple[str, Kernel]]
 def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
     """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors.
 
-    Where every extent of several launches is told, what is counted is none of them. Nor is a part of an extent another
-    one: `K / splits` as K would leave the parts unseen.
+    Where every extent of several launches is told, what is counted is none of them. A part of an extent is another
+    one last: `K / splits` as K leaves the parts unseen.
     """
     kernel, said = with_given(kernel, operation, options)
     machine, drafted = kernel.machine, draft(kernel, operation, wishes_of(options))
@@ -70,9 +70,12 @@ def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterato
     extents = {name for name in known.cases[-1] if name in known.extents and name != known.optional}
     told = kernel.together is not None and extents <= {one.value for one in drafted.arguments} | {*drafted.fixed}
     counted = list(_with_counts(kernel, drafted, machine))
-    if not counted or not (told or _is_part(kernel, operation, drafted)):
+    part = bool(counted) and _is_part(kernel, operation, drafted)
+    if not part and not (told and counted):
         yield said, kernel
     yield from counted
+    if part and not told:
+        yield said, kernel
 
 
 def _is_part(kernel: Kernel, operation: str, drafted: Draft) -> bool:
