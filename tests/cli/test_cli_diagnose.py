@@ -198,7 +198,7 @@ def test_ctrl_c_during_a_search(here: Path) -> None:
     before = sorted(here.iterdir())
     # Wrong in a way that no change mends, so that it is still at it when the signal comes.
     path = card(here, RIGHT.replace("B + k * N + c, N", "B + (k * 7 + c * 3) % 5, N"))
-    command = [sys.executable, "-m", "wmmadiag", "diagnose", path, "--effort", "quick"]
+    command = [sys.executable, "-m", "wmmadiag", "diagnose", path]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     ) as process:

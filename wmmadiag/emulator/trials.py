@@ -26,7 +26,7 @@ class JudgedItems:
     """An array argument of the launch, item by item."""
 
     argument: int  # its index
-    type: str  # of an item: "f16", "bf16", "f32", "f64", or "s" or "u" with 8 to 64 bits
+    type: str  # of an item: "f16", "bf16", "f32", "f64", "e4m3", "e5m2", or "s" or "u" with 8 to 64 bits
     # int32 per item: the number of an element, -1 for what must stay as it is, -2 for what may hold anything
     element: NDArray[np.int32]
     poison: int | None  # bits of items that nobody has written, or None

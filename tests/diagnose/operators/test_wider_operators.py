@@ -12,6 +12,17 @@ WARP = "const int w = threadIdx.x / 32, t = threadIdx.x % 32;"
 PAIR = "struct Pair { float x; int at; };\nstruct All { float o[64]; int n; };\n"
 
 YIELDS = [
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i * n + j]"),
+    ("other_pitches", "int w = threadIdx.x / 32; for (int k = 0; k < n; ++k) out[k * m] += a[w * 16 + k * n];",
+     "a[w * 16 * m + k]"),
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; copy4(out + i + j * n, a + i * m + j * n);",
+     "copy4(out + i * n + j"),
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i * m] = sqrtf(b[i + j * n] * n);",
+     "b[i * m + j] * m"),  # and what the statement calls the pitch elsewhere,
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i * m] = a[m * n + j * 16 + i + j * n];",
+     "a[m * n + (j * 16 + i) * n + j]"),
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[(i + 16 * j) * n + j];",
+     "a[i + 16 * j + j * n]"),
     ("element_more", "int i = threadIdx.x; float g = a[i]; out[i] = g;", "g = b[i] > 0.0f ? a[i] : 0.0f;"),
     ("flat_transposed", "int i = threadIdx.x; float y = a[i / 16 + i % 16]; out[0] = y * b[i];",
      "b[i % 16 * 16 + i / 16]"),
@@ -63,6 +74,8 @@ YIELDS = [
 ]  # fmt: skip
 
 NEVER = [
+    ("other_pitches", "int i = threadIdx.x; out[i] = a[i + m * n];", "a[i * n"),  # one term alone that varies,
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone,
     ("flat_transposed", "int i = threadIdx.x; out[i] = a[i / 16 + i % 16];", "i / 16 % "),
     ("divisible", "int i = threadIdx.x; if (i < 0) return; out[i] = a[m / n];", "m % n"),  # it is not asked about `m`
     ("exchanged", "int i = threadIdx.x; out[i] = a[n]; out[m] = b[i];", "a[m]"),  # in another statement

@@ -11,7 +11,7 @@ namespace wmmadiag {
 
 namespace {
 
-constexpr std::array type_names{"f16", "bf16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"};
+constexpr std::array type_names{"f16", "bf16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "e4m3", "e5m2"};
 constexpr std::array end_names{"finished", "stopped", "fault", "budget", "interrupted"};
 
 template <class T>

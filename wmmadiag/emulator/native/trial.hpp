@@ -18,7 +18,7 @@
 
 namespace wmmadiag {
 
-enum class ItemType : std::uint8_t { f16, bf16, f32, f64, s8, u8, s16, u16, s32, u32, s64, u64 };
+enum class ItemType : std::uint8_t { f16, bf16, f32, f64, s8, u8, s16, u16, s32, u32, s64, u64, e4m3, e5m2 };
 
 // What an item of a judged array is, where it is no element: it must stay as it is, or may hold anything.
 inline constexpr std::int32_t guard_item = -1, free_item = -2;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "lane_ops/formats.hpp"
 #include "trial.hpp"
@@ -12,7 +13,9 @@ namespace wmmadiag::trials {
 constexpr std::uint64_t item_bytes(ItemType type) {
     switch (type) {
         case ItemType::s8:
-        case ItemType::u8: return 1;
+        case ItemType::u8:
+        case ItemType::e4m3:
+        case ItemType::e5m2: return 1;
         case ItemType::f16:
         case ItemType::bf16:
         case ItemType::s16:
@@ -31,6 +34,14 @@ T read_as(const std::byte* from) {
     return value;
 }
 
+// FP8 E4M3 (OCP 8-bit floating point): bias 7, no infinities, all ones is NaN.
+inline double e4m3_value(std::uint8_t code) {
+    const int exponent = code >> 3 & 15, fraction = code & 7;
+    if ((code & 0x7f) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
+    const auto magnitude = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+    return (code & 0x80) != 0 ? -magnitude : magnitude;
+}
+
 inline double item_value(ItemType type, const std::byte* from) {
     switch (type) {
         case ItemType::f16: return lanewise::widen_f16(read_as<std::uint16_t>(from));
@@ -45,6 +56,9 @@ inline double item_value(ItemType type, const std::byte* from) {
         case ItemType::u32: return read_as<std::uint32_t>(from);
         case ItemType::s64: return static_cast<double>(read_as<std::int64_t>(from));
         case ItemType::u64: return static_cast<double>(read_as<std::uint64_t>(from));
+        case ItemType::e4m3: return e4m3_value(read_as<std::uint8_t>(from));
+        // The upper half of an IEEE half.
+        case ItemType::e5m2: return lanewise::widen_f16(static_cast<std::uint16_t>(read_as<std::uint8_t>(from) << 8));
     }
     return 0;
 }
