@@ -11,9 +11,10 @@ import pytest
 from trial_changes import product
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.diagnose.by_checks import _findings
+from wmmadiag.diagnose.by_checks import _complained_less, _findings
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
+from wmmadiag.diagnose.search import Ledger
 from wmmadiag.place import Place
 from wmmadiag.results.diagnosis import Diagnosis
 from wmmadiag.subject.card import Card
@@ -87,6 +88,20 @@ def test_where_nothing_mends_the_findings_lines_are_named(tmp_path: Path) -> Non
     (cause,) = found.causes
     assert cause.verdict == "undecided" and lines(found) == [line_of(card, "[lane] = sum;")]
     assert any("staged" in one for one in cause.evidence)
+
+
+@pytest.mark.parametrize(("instructions", "asked"), [(10_000, True), (100, False)])
+def test_complaints_are_counted_as_far_as_the_effort_reaches(instructions: int, asked: bool) -> None:
+    """A launch that takes long is not run a thousand times with checks on."""
+    seen: list[Any] = []
+    trials = SimpleNamespace(complained_less=lambda *some: seen.append(some) or {})
+    base: Any = SimpleNamespace(
+        trials=trials, run=SimpleNamespace(findings=(), result=SimpleNamespace(warp_instructions=70))
+    )
+    ledger = Ledger(replace(EFFORTS["normal"], instructions=instructions))
+    found: Any = SimpleNamespace(ledger=ledger, bench=SimpleNamespace(checks=()))
+    assert _complained_less(found, base, [cast(Any, "one"), cast(Any, "other")], ()) == {}
+    assert bool(seen) is asked and ledger.instructions == (140 if asked else 0)
 
 
 def test_a_stage_of_each_warps_own_is_nothing_to_complain_of(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from wmmadiag.checks.finding import Level
 from wmmadiag.checks.registry import native_names
 from wmmadiag.csource.dependences import Line
 from wmmadiag.diagnose.bases import Base, Progress, confirmed_from, keeping
+from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.evidence import clean, ranked_changes
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.nearby import at_findings
@@ -82,9 +83,7 @@ def _pairs(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[
     ledger.note(outcomes)
     known = {one.change: one for one in outcomes}
     harmless = [one for one in pairs if _harmless(known[one.both].verdict)]
-    less = trials.complained_less(
-        (), [(one.first.change, one.second.change) for one in harmless], _native(found, base.run)
-    )
+    less = _complained_less(found, base, (), [(one.first.change, one.second.change) for one in harmless])
     wanted = [one for one in harmless if less.get(one.both, True)][: ledger.effort.checked]
     found.pairs |= {one.both: one for one in wanted}
     return _checked(found, base, [Tried(as_one(one), known[one.both]) for one in wanted], cases, tell, [])
@@ -92,8 +91,20 @@ def _pairs(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[
 
 def _promising(found: Examined, base: Base, harmless: Sequence[Tried]) -> list[Tried]:
     """Of changes that leave all numbers right, those of which the engine's checks may complain less."""
-    less = base.trials.complained_less([one.ranked.change for one in harmless], (), _native(found, base.run))
+    less = _complained_less(found, base, [one.ranked.change for one in harmless], ())
     return [one for one in harmless if less.get(one.ranked.change, True)]
+
+
+def _complained_less(
+    found: Examined, base: Base, changes: Sequence[Change], pairs: Sequence[tuple[Change, Change]]
+) -> Mapping[Change, bool]:
+    """What `TrialBench.complained_less` tells, paid for as trials are; nothing where the effort does not reach."""
+    ledger = found.ledger
+    cost = base.run.result.warp_instructions * (len(changes) + len(pairs))
+    if ledger.instructions + cost > ledger.effort.instructions:
+        return {}
+    ledger.instructions += cost
+    return base.trials.complained_less(changes, pairs, _native(found, base.run))
 
 
 def _native(found: Examined, run: CaseRun) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def conjunct(program: Program) -> Iterator[Draft]:
             yield replaced(one, binary(text_of(one), "||", other), f"or {other.text}")
         if len(least := _not_negative(one)) > 1:
             new = reduce(lambda first, then: binary(first, "&&", then), least, text_of(one))
-            yield replaced(one, new, " and ".join(["", *(part.text for part in least)]).strip())
+            yield replaced(one, new, f"and {' and '.join(part.text for part in least)}")
         for symbol, other in _as_beside(one):
             yield replaced(one, binary(text_of(one), symbol, other), f"{_WORDS[symbol]} {other.text}")
         if leaves(one.statement):
