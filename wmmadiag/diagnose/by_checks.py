@@ -98,12 +98,12 @@ def _promising(found: Examined, base: Base, harmless: Sequence[Tried]) -> list[T
 def _complained_less(
     found: Examined, base: Base, changes: Sequence[Change], pairs: Sequence[tuple[Change, Change]]
 ) -> Mapping[Change, bool]:
-    """What `TrialBench.complained_less` tells, paid for as trials are; nothing where the effort does not reach."""
+    """What `TrialBench.complained_less` tells, for as much work as the trials; nothing where that does not reach."""
     ledger = found.ledger
     cost = base.run.result.warp_instructions * (len(changes) + len(pairs))
-    if ledger.instructions + cost > ledger.effort.instructions:
+    if ledger.watched + cost > ledger.effort.instructions:
         return {}
-    ledger.instructions += cost
+    ledger.watched += cost
     return base.trials.complained_less(changes, pairs, _native(found, base.run))
 
 

@@ -140,5 +140,5 @@ def _unseen(found: Examined) -> Iterator[str]:
 
 
 def _work(ledger: Ledger) -> Work:
-    instructions = ledger.instructions + ledger.filling
+    instructions = ledger.instructions + ledger.filling + ledger.watched
     return Work(ledger.effort.name, ledger.changes, ledger.refused, instructions, ledger.complete, ledger.filled)

@@ -75,6 +75,7 @@ class Ledger:
     # what was tried of holes, see `sketching`, and its warp instructions: many at the cost of one change
     filled: int = 0
     filling: int = 0
+    watched: int = 0  # warp instructions of runs in which what checks complain of was counted
     refused: int = 0
     instructions: int = 0
     # by name of operator and role, how many changes; `mended`: how many of them make the case right
