@@ -158,3 +158,12 @@ def test_masks_are_exact(tmp_path: Path) -> None:
     assert (mask == (tiles % 2 == 1)[None, None, :, None]).all()
     (reach,) = one.reach
     assert reach.elements == mask.sum()
+
+
+@pytest.mark.parametrize(("masked", "status"), [("-10000.0f", "fits"), ("-100.0f", "unknown")])
+def test_what_stands_for_a_masked_score(tmp_path: Path, masked: str, status: str) -> None:
+    visible = "const bool visible = key < seq_len && (!CAUSAL || key <= query);"
+    stores = "sS[row * LD_S + col] += static_cast<float>(visible ? 0.0f : MASKED);".replace("MASKED", masked)
+    run, line = mutated(tmp_path, "attention/kernel.toml", [(visible, f"{visible}\n{stores}")], "causal", marker=stores)
+    assert run.disagreements == ()
+    assert {stage.status for stage in run.stages if stage.place.line == line} == {status}

@@ -11,15 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.ops.model import ROW
+from wmmadiag.ops.stages.model import (
+    FINAL,
+    INNER,
+    ExpectedOutput,
+    ExpectedProduct,
+    Observed,
+    SampleRole,
+    StageCase,
+    Stages,
+)
 from wmmadiag.place import Place
-from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct, expected_outputs
-from wmmadiag.provenance.intermediates import Intermediates
+from wmmadiag.provenance.expected import expected_outputs
 from wmmadiag.provenance.naming import Names
-from wmmadiag.provenance.observed import FINAL, INNER, Observed, belonging, unit_roundoff
+from wmmadiag.provenance.observed import belonging, unit_roundoff
 from wmmadiag.provenance.outputs import Products
 from wmmadiag.provenance.raw import DerivedProduct, TaggedRun
-from wmmadiag.provenance.samples import SampleRole
-from wmmadiag.provenance.stages import Judge
+from wmmadiag.provenance.stages import narrow_of, stages_of
 from wmmadiag.provenance.tags import ArgumentMatrix, Parts, parts
 from wmmadiag.subject.binding import BoundCase
 
@@ -106,8 +114,8 @@ class Oracle:
         return Products(self.raw, self._expected)
 
     @cached_property
-    def _inner(self) -> Intermediates:
-        return Intermediates(self.case, self.matrices)
+    def _stages(self) -> tuple[Stages, StageCase]:
+        return stages_of(self.case, self.matrices)
 
     # One matrix
 
@@ -142,18 +150,18 @@ class Oracle:
             return None
         row, column = found.row[here], found.column[here]
         flat = np.zeros(row.shape, np.int64)
-        narrow = "bf16" if self._inner.element.name == "bf16" else "f16"
+        stages, given = self._stages
         seen = Observed(
             held.place, SampleRole.OPERAND if held.operand else SampleRole.RESULT, kind, held.values[here],
             flat + number, column if swapped else row, row if swapped else column, flat + made.number, flat, flat,
-            unit_roundoff(held.bits // 8, narrow), False,
+            unit_roundoff(held.bits // 8, narrow_of(given)), False,
         )  # fmt: skip
-        judged = next(Judge(self.raw, self._expected, self._inner, [seen]).judged())
+        judged = next(stages.judge(self._expected, self.raw.coverage, [seen]).judged())
         of = product.words if kind == FINAL else inner.words
         words = f"{judged.best.words}, of {of}" + (f", {_covered(made)}" if kind == FINAL else "")
         words += "; one factor per row is free"
         if judged.faults:
-            words += f"; {judged.faults[0][1]}"
+            words += f"; {judged.faults[0].words}"
         return judged.best.fit.expected, words
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.stages.model import StageCase, Stages
 
 Setting: TypeAlias = str | int | float | bool
 """What a card says of a parameter: a number, the text of an expression, a word, or a boolean."""
@@ -29,6 +30,8 @@ Bound: TypeAlias = "Callable[[Values, Arrays, Mapping[str, Doubles], Elements], 
 Kept: TypeAlias = "Callable[[Values, Arrays, int], Callable[[tuple[int, ...]], NDArray[np.bool_]] | None]"
 """Which summands of a product count: from parameters, inputs and an output's rows to a function of its leading indices,
 (rows, summands); None where all do."""
+StagesOf: TypeAlias = "Callable[[StageCase], Stages]"
+"""What is known of the values of a case on their way to its outputs."""
 Draw: TypeAlias = "Callable[[tuple[int, ...], ElementType, int, np.random.Generator], Doubles]"
 """Values of an input in which not every number means something: of shape, type, and the extent that they count along.
 """
@@ -226,6 +229,7 @@ class Operation:
     # the matrix products that its outputs are made of, by output, from its parameters; None where that is not known
     products: Callable[[Values], Mapping[str, MatrixProduct]] | None = None
     kept: Kept | None = None  # which summands of them count, where masks leave some out
+    stages: StagesOf | None = None  # what values on their way to the outputs must be; None for those of plain products
     # what a symbol is where no case says so: an expression over others
     symbols: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""  # a paragraph for the documentation: what the tables do not say

@@ -7,8 +7,8 @@ cp.async, ldmatrix, stmatrix and wmma fragments. An output element is explained 
 card's operation puts there, with nothing missing from its sum. Whatever disagreed on the way marks the values it
 spoilt, so only what reaches an output is reported.
 
-Values are compared, too: scores, softmax weights and partial outputs wherever tags say which ones they are, so that the
-first line whose values depart is known even where every tag is right (`model.Stage`).
+Values are compared, too, wherever tags say which ones they are, with what the operation says of them (`ops.stages`), so
+that the first line whose values depart is known even where every tag is right (`model.Stage`).
 
 Not followed: operands of less than 8 bits, scalar products outside tensor cores,
 dequantisation by a scale per group; such outputs count as unknown, never as wrong.

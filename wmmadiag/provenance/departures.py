@@ -7,30 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from wmmadiag.ops.stages.model import FINAL, INNER, ExpectedOutput, Judged, SampleRole, Stages
+from wmmadiag.ops.stages.readings import Doubles, Where
 from wmmadiag.place import Place
-from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
-from wmmadiag.provenance.judged import Judged
 from wmmadiag.provenance.model import Disagreement, Reach, Stage
-from wmmadiag.provenance.observed import FINAL, INNER
 from wmmadiag.provenance.outputs import JudgedOutput
-from wmmadiag.provenance.readings import Doubles, Where
-from wmmadiag.provenance.samples import SampleRole
-from wmmadiag.provenance.stages import LOG2E, first_departure, stage_of
+from wmmadiag.provenance.stages import first_departure, stage_of
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.verdict import Verdict, judge_case, wrong_masks
-
-_HINTS = {
-    "scale": "multiply Q·Kᵀ by the operation's scale once; before exp2 by log2(e), too",
-    "mask": "compare the key's and the query's index as the operation does",
-    "softmax": "exponentials of scores less the row's maximum go into P·V",
-    "rescale": "multiply the running output by exp(old maximum - new maximum) before the next tile is added",
-    "normalisation": "see which tiles and keys the row's sum counts, and what the output is divided by",
-    "value": "compare what this line stores with the line before, where values were right",
-}
 
 
 def stages_and_root(
     case: BoundCase,
+    operation: Stages,
     judged: Sequence[Judged],
     expected: Sequence[ExpectedOutput],
     others: Sequence[Disagreement],
@@ -57,12 +46,12 @@ def stages_and_root(
     # Whatever departs after the first departure may be its consequence; scores and weights depend on no sum.
     departing = [one for one in judged if not one.fits]
     first = min(departing, key=lambda one: (one.seen.kind, one.departs_at), default=None)
-    root = None if first is None or not unexplained else _claim(first, judged, expected, unexplained)
+    root = None if first is None or not unexplained else _claim(operation, first, judged, expected, unexplained)
     stages = [
         stage_of(one, expected, "fits" if one.fits else "departs" if root is not None else "unknown") for one in judged
     ]
     if root is None and unexplained:
-        root = _output(case, verdict, judged, expected, unexplained)
+        root = _output(case, operation, verdict, judged, unexplained)
     if root is not None and root.kind == "value" and others:
         root = replace(root, because_of=others[0])
     notes = tuple(_notes(stages, root))
@@ -77,7 +66,11 @@ def _notes(stages: Sequence[Stage], root: Disagreement | None) -> Iterator[str]:
 
 
 def _claim(
-    one: Judged, judged: Sequence[Judged], expected: Sequence[ExpectedOutput], wrong: Mapping[str, Where]
+    operation: Stages,
+    one: Judged,
+    judged: Sequence[Judged],
+    expected: Sequence[ExpectedOutput],
+    wrong: Mapping[str, Where],
 ) -> Disagreement | None:
     """A line's departure, if its values and the output back it."""
     seen, departing = one.seen, ~one.best.fit.right
@@ -94,42 +87,44 @@ def _claim(
             mask[output.lead][seen.row[here]] = True
     kind, words, place = "value", "", seen.place
     if (
-        seen.kind == FINAL
+        operation.words.several_factors
+        and seen.kind == FINAL
         and seen.role is SampleRole.STORE
         and all(other.fits for other in judged if other.seen.kind == INNER or other.seen.role is not SampleRole.STORE)
     ):
         factors = _factors_of_row(one)
         if factors:
             kind = "normalisation"
-            words = f"one row is divided by several numbers ({', '.join(factors)} of what it must be): its sum differs"
-            words += " from lane to lane"
+            words = operation.words.several_factors.format(", ".join(factors))
     if one.faults:
-        kind, words, reading = one.faults[0]
-        if kind == "scale" and reading.factor is not None:
+        fault = one.faults[0]
+        kind, words = fault.kind, fault.words
+        if kind == "scale" and fault.reading.factor is not None:
             earlier = [other for other in judged if other.seen.group[0] < seen.group[0]]
-            place = _where_scaled(reading.factor, earlier) or place
-        if seen.partial or kind in ("scale", "softmax"):
+            place = _where_scaled(fault.reading.factor, operation.notations, earlier) or place
+        if seen.partial or fault.everywhere:
             reach = dict(wrong)
     backed = {role: mask & wrong[role] for role, mask in reach.items() if (mask & wrong[role]).any()}
     if not backed:
         return None
     first = first_departure(one, expected)
     assert first is not None
+    axes = operation.words.inner_axes if seen.kind == INNER else "(row, column)"
     detail = [
-        f"first at {_matrix(seen.kind)}{list(first.index)}: {first.observed:.6g}, expected {first.expected:.6g}",
+        f"first at {axes} {list(first.index)}: {first.observed:.6g}, expected {first.expected:.6g}",
         f"{one.best.fit.departs} of {len(seen.values)} values checked here depart from {one.best.words}",
     ]
     made = [other.seen.place for other in judged if other.seen.kind == INNER and other.seen.role is SampleRole.STORE]
     from_memory = seen.role is SampleRole.OPERAND and bool(made)
     if not words:
         few = 2 * one.best.fit.departs < len(seen.values)
-        meant = one.best.words if few else "the weights" if seen.kind == INNER else "the operation's sum so far"
+        meant = one.best.words if few else operation.words.inner if seen.kind == INNER else "the operation's sum so far"
         words = f"what is {_VERBS[seen.role]} here is not {meant}" + ("" if few else ", read in any known way")
     other_place = seen.place if place != seen.place else made[-1] if from_memory else None
     return Disagreement(
         kind, place, words, other=other_place, detail=tuple(detail),
         count=one.best.fit.departs, reach=tuple(Reach.of_mask(role, mask) for role, mask in backed.items()),
-        hint=_HINTS[kind],
+        hint=operation.words.hints[kind],
     )  # fmt: skip
 
 
@@ -154,27 +149,19 @@ _VERBS = {
 }
 
 
-def _matrix(kind: int) -> str:
-    return "(query, key) " if kind == INNER else "(row, column) "
-
-
-def _where_scaled(factor: float, before: Sequence[Judged]) -> Place | None:
-    """The line that left scores by an unusual factor which is the one that the weights turned out to have."""
+def _where_scaled(factor: float, notations: Sequence[float], before: Sequence[Judged]) -> Place | None:
+    """The line that left values by an unusual factor which is the one that later ones turned out to have."""
     for one in before:
         found = one.best.factor
         if one.seen.kind != INNER or found is None or one.best.usual:
             continue
-        if any(abs(found / (factor * x) - 1) < 0.02 for x in (1.0, LOG2E)):
+        if any(abs(found / (factor * x) - 1) < 0.02 for x in notations):
             return one.seen.place
     return None
 
 
 def _output(
-    case: BoundCase,
-    verdict: Verdict,
-    judged: Sequence[Judged],
-    expected: Sequence[ExpectedOutput],
-    wrong: Mapping[str, Where],
+    case: BoundCase, operation: Stages, verdict: Verdict, judged: Sequence[Judged], wrong: Mapping[str, Where]
 ) -> Disagreement | None:
     """All lines are consistent, and the output is not: what its last store leaves."""
     stores = [one for one in judged if one.seen.kind == FINAL and one.seen.role is SampleRole.STORE]
@@ -185,24 +172,22 @@ def _output(
     outputs = {role: array.astype(np.float64) for role, array in case.outputs().items()}
     for role, mask in wrong.items():
         observed, right, bound = outputs[role], verdict.expected[role], verdict.judgements[role].bound
-        attention = isinstance(expected[0].product.left, ExpectedProduct)
-        rows = np.asarray(mask.any(axis=-1) if attention else np.ones(mask.shape[:-1], bool))
-        factor = _factor(observed, right, bound, rows, per_row=attention)
+        by_row, hints = operation.words.row_factor, operation.words.hints
+        rows = np.asarray(mask.any(axis=-1) if by_row else np.ones(mask.shape[:-1], bool))
+        factor = _factor(observed, right, bound, rows, per_row=bool(by_row))
         reach = (Reach.of_mask(role, mask),)
         index = tuple(map(int, np.argwhere(mask)[0]))
         detail = f"first at {role}{list(index)}: {observed[index]:.6g}, expected {right[index]:.6g}"
-        if factor is not None and attention:
-            row = f"row {list(index[:-1])}: {factor:.4g}"
-            words = f"each row is off by one factor ({row}): its sum is not that of the weights"
+        if factor is not None and by_row:
+            words = by_row.format(f"row {list(index[:-1])}: {factor:.4g}")
             kind = "normalisation"
-            return Disagreement(kind, place, words, detail=(detail,), reach=reach, hint=_HINTS[kind])
+            return Disagreement(kind, place, words, detail=(detail,), reach=reach, hint=hints[kind])
         if factor is not None:
             words = f"the output is {factor:.4g} times what it must be"
-            hint = "see which factor is applied"
-            return Disagreement("scale", place, words, detail=(detail,), reach=reach, hint=hint)
+            return Disagreement("scale", place, words, detail=(detail,), reach=reach, hint=hints["scale"])
         if not any(one.seen.partial for one in judged):
             words = "values are right until they are stored here"
-            return Disagreement("value", place, words, detail=(detail,), reach=reach, hint=_HINTS["value"])
+            return Disagreement("value", place, words, detail=(detail,), reach=reach, hint=hints["value"])
     return None
 
 

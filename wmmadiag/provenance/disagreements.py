@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from wmmadiag.ops.model import ROW
-from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
+from wmmadiag.ops.stages.model import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.model import Disagreement, Reach
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import JudgedOutput, Products, Where

@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import COLUMN, ROW, MatrixProduct
+from wmmadiag.ops.stages.model import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedProduct:
-    """A matrix product: axis `left_axis` of `left` is contracted with `right_axis` of `right`.
-
-    `left` and `right` are numbers of arguments, or another expected product. `extent`: of the contracted axis.
-    """
-
-    left: int | ExpectedProduct
-    left_axis: int
-    right: int
-    right_axis: int
-    extent: int
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedOutput:
-    """One matrix of an output: all its elements come from one product."""
-
-    role: str
-    lead: tuple[int, ...]  # leading indices in the output tensor
-    product: ExpectedProduct
-    needed: tuple[int, ...]  # per row, how much of the contracted axis every element must have added up: [0, needed[i])
-    # (rows, indices) which of that it must have, where masks leave holes; None where all
-    kept: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
 
 def has_products(operation: str) -> bool:

@@ -37,7 +37,7 @@ class Disagreement:
 
     # "leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "broken-operand", "uninitialised",
     # "accumulator", "row-statistic", "lost-sums", "incomplete", "repeated", "misplaced"; and where values depart
-    # although their tags are right: "scale", "mask", "softmax", "rescale", "normalisation", "value"
+    # although their tags are right: "scale", "value", or what the operation's stages call it
     kind: str
     place: Place  # the user's line; `other`: a second one, such as the multiplication that a load feeds
     message: str  # one sentence

@@ -24,7 +24,7 @@ class Names:
         return own_place(self.kernel.place(pc))
 
     def matrix(self, number: int) -> str:
-        """`Q[0,1]`, `Q[0,1]·K[0,1]ᵀ`, `(Q[0,1]·K[0,1]ᵀ)·V[0,1]` (a softmax keeps the name of its scores)."""
+        """`Q[0,1]`, `Q[0,1]·K[0,1]ᵀ`, `(Q[0,1]·K[0,1]ᵀ)·V[0,1]` (what is made of an element keeps its name)."""
         argument = self.arguments.get(number)
         if argument is not None:
             return argument.name

@@ -3,62 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.ops.stages.model import FINAL, INNER, ExpectedOutput, ExpectedProduct, Observed, SampleRole
+from wmmadiag.ops.stages.readings import Doubles, Groups
 from wmmadiag.place import Place
-from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import Products
 from wmmadiag.provenance.raw import TaggedRun
-from wmmadiag.provenance.readings import MASKED, Doubles, Groups
-from wmmadiag.provenance.samples import SampleRole
 from wmmadiag.provenance.tags import parts
-
-INNER, FINAL = 0, 1
-"""The product inside an attention output (scores and weights), and the product that an output is made of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """Values of one line, of one kind; flat arrays in the order of execution."""
-
-    place: Place
-    role: SampleRole
-    kind: int  # INNER or FINAL
-    values: Doubles  # what was seen
-    output: Groups  # number of the expected output
-    # row, column: in the product as the operation has it
-    row: Groups
-    column: Groups
-    matrix: Groups  # tag's matrix, which says what had been added up
-    group: Groups  # the event; values of one multiplication share it
-    block: Groups  # that ran it, as a linear index
-    rounding: float  # unit roundoff of the type that holds them
-    partial: bool  # some values of this line were left out
-
-    def of(self, chosen: NDArray[Any]) -> Observed:
-        """Some of the values."""
-        return Observed(
-            self.place, self.role, self.kind, self.values[chosen], self.output[chosen], self.row[chosen],
-            self.column[chosen], self.matrix[chosen], self.group[chosen], self.block[chosen], self.rounding,
-            self.partial,
-        )  # fmt: skip
 
 
 def observe(
     samples: NDArray[Any], raw: TaggedRun, products: Products, expected: Sequence[ExpectedOutput], names: Names,
-    *, narrow: str, integers: bool, most: int, capacity: int,
+    *, narrow: str, integers: bool, hidden: float, most: int, capacity: int,
 ) -> Iterator[Observed]:  # fmt: skip
     """Whole elements of products that the operation has, by line and role, in the order of execution.
 
     Args:
         narrow: type of 16-bit values, "f16" or "bf16".
         integers: 32-bit values are s32.
+        hidden: a value at least as low stands for one that the operation hides.
         most, capacity: samples that one instruction leaves at most, and a run.
     """
     tags = parts(samples["tag"])
@@ -82,7 +51,7 @@ def observe(
     for (place, one_role, one_kind), number in lines.items():
         index = order[starts[number] : starts[number + 1]]
         if one_kind == INNER:
-            index = index[~_shadowed(samples["tag"][index], values[index])]
+            index = index[~_shadowed(samples["tag"][index], values[index], hidden)]
         if not len(index):
             continue
         exchanged = swapped[index] == 1
@@ -139,13 +108,13 @@ def _values(samples: NDArray[Any], narrow: str, *, integers: bool) -> Doubles:
     return np.select([width == 2, width == 4], [as_half, as_word], bits.view(np.float64))
 
 
-def _shadowed(tags: NDArray[Any], values: Doubles) -> NDArray[np.bool_]:
-    """Masked values of elements that have others, too.
+def _shadowed(tags: NDArray[Any], values: Doubles, hidden: float) -> NDArray[np.bool_]:
+    """Hidden values of elements that have others, too.
 
-    The only key of a row is the row's maximum: what it is subtracted from gets its tag, though it be masked.
+    The only key of a row is the row's maximum: what it is subtracted from gets its tag, though it be hidden.
     """
     with np.errstate(invalid="ignore"):
-        dull = (values == 0.0) | (values <= MASKED)
+        dull = (values == 0.0) | (values <= hidden)
     some = np.flatnonzero(dull)
     dull[some] = np.isin(tags[some], tags[~dull])
     return np.asarray(dull)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
+from wmmadiag.ops.stages.model import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.model import OutputSummary, Reach
 from wmmadiag.provenance.raw import TaggedRun
 from wmmadiag.provenance.tags import Parts, Tags, parts

@@ -118,6 +118,10 @@ class TaggedRun:
     unexplained: Mapping[int, int]
     samples: tuple[int, bool] = (0, False)
 
+    def coverage(self, number: int) -> tuple[tuple[int, int], ...]:
+        """What a derived matrix has added up of its contracted axis."""
+        return self.derived[number].coverage
+
 
 def read_raw(findings: Iterable[Mapping[str, Any]]) -> TaggedRun:
     """Decode `EmulatedKernel.raw_findings` of the check "provenance"."""

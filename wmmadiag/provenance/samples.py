@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,6 @@ _DTYPE = np.dtype(
 )
 _CAPACITY = 1 << 19
 _MOST = 1 << 15
-
-
-class SampleRole(IntEnum):
-    """Where a value was seen: operand or accumulator of a multiplication, its result, or a store."""
-
-    OPERAND = 0
-    ACCUMULATOR = 1
-    RESULT = 2
-    STORE = 3
 
 
 class SampleSpace:

@@ -1,42 +1,25 @@
-"""Intermediate values of a run against the operation's own: which reading fits each line, and which line departs first.
+"""Intermediate values of a run as its operation judges them: what a line's values are, and where they first depart.
 
-A right kernel may keep scores unscaled, scaled or in base 2, weights relative to any reference of their row, partial
-outputs relative to another: whatever one reading explains uniformly is consistent. Only where the kernel's output is
-wrong does a line that no reading explains count as departing.
+Whatever one reading explains uniformly is consistent. Only where the kernel's output is wrong does a line that no
+reading explains count as departing.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wmmadiag.ops.parts.rounding import sum_error
-from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
-from wmmadiag.provenance.intermediates import Intermediates, keys_of
-from wmmadiag.provenance.judged import Judged, StageReading
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.model import MatrixProduct
+from wmmadiag.ops.stages.model import FINAL, ExpectedOutput, Judged, SampleRole, StageCase, StageReading, Stages
+from wmmadiag.ops.stages.products import ProductStages
 from wmmadiag.provenance.model import DepartingValue, Stage
-from wmmadiag.provenance.observed import FINAL, INNER, Observed
-from wmmadiag.provenance.raw import TaggedRun
-from wmmadiag.provenance.readings import (
-    Doubles,
-    Fit,
-    Groups,
-    Where,
-    groups_of,
-    proportional_sums,
-    proportional_weights,
-    scaled,
-    shifted,
-    temperature,
-    uniform_factor,
-)
-from wmmadiag.provenance.samples import SampleRole
+from wmmadiag.provenance.tags import ArgumentMatrix
+from wmmadiag.subject.binding import BoundCase
 
-LOG2E = math.log2(math.e)
 _WORDS = {
     SampleRole.OPERAND: "operand",
     SampleRole.ACCUMULATOR: "accumulator",
@@ -45,321 +28,27 @@ _WORDS = {
 }
 
 
-class Judge:
-    """Reads the values of lines, in the order of execution."""
+def stages_of(case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> tuple[Stages, StageCase]:
+    """What is known of the values on the way to the outputs of a case whose operation has matrix products."""
+    operation = OPERATIONS[case.card.computes.operation]
+    assert operation.products is not None
+    first: str | MatrixProduct = next(iter(operation.products(case.parameters).values()))
+    while isinstance(first, MatrixProduct):
+        first = first.left
+    inputs = case.inputs()
+    by_number = {matrix.number: matrix for matrix in matrices}
 
-    def __init__(
-        self, raw: TaggedRun, expected: Sequence[ExpectedOutput], inner: Intermediates, lines: Sequence[Observed]
-    ) -> None:
-        self._raw, self._expected, self._inner, self._lines = raw, expected, inner, lines
-        self.attention = bool(expected) and isinstance(expected[0].product.left, ExpectedProduct)
+    def argument(number: int) -> NDArray[Any]:
+        one = by_number[number]
+        return np.asarray(inputs[one.role].astype(np.float64)[one.lead].reshape(one.rows, one.columns))
 
-    def judged(self) -> Iterator[Judged]:
-        """Every line."""
-        for seen in self._lines:
-            if seen.kind == INNER:
-                yield self._weights(seen) if seen.role is SampleRole.OPERAND else self._scores_or_weights(seen)
-            elif self.attention:
-                yield self._sums(seen)
-            else:
-                yield self._product(seen)
+    given = StageCase(case.parameters, inputs, case.elements()[first], argument)
+    return (operation.stages or ProductStages)(given), given
 
-    # Values of the operation, one per sample
 
-    def _gather(self, seen: Observed, of: Callable[[ExpectedOutput], Doubles | Where]) -> Doubles:
-        """An inner matrix at the samples' indices."""
-        result = np.empty(len(seen.values))
-        for number in np.unique(seen.output):
-            here = seen.output == number
-            result[here] = of(self._expected[number])[seen.row[here], seen.column[here]]
-        return result
-
-    def _allowed(self, seen: Observed, offset: int | None = 0) -> Where:
-        """Whether the mask leaves the key; `offset` moves a causal mask, None lifts it."""
-        if offset is None:
-            return np.ones(len(seen.values), bool)
-        result = np.empty(len(seen.values), bool)
-        for number in np.unique(seen.output):
-            here = seen.output == number
-            output = self._expected[number]
-            if offset == 0:
-                result[here] = self._inner.allowed(output, output.product.extent)[seen.row[here], seen.column[here]]
-                continue
-            needed = np.array(output.needed) + (offset if self._causal else 0)
-            result[here] = seen.column[here] < needed[seen.row[here]]
-        return result
-
-    @property
-    def _masked_otherwise(self) -> bool:
-        return self._inner.terms_of(self._expected[0], self._expected[0].product.extent).masks_otherwise
-
-    @property
-    def _causal(self) -> bool:
-        return bool(self._inner.parameters.get("causal", False))
-
-    def _raw_scores(self, seen: Observed) -> tuple[Doubles, Doubles]:
-        def product(output: ExpectedOutput) -> ExpectedProduct:
-            assert isinstance(output.product.left, ExpectedProduct)
-            return output.product.left
-
-        values = self._gather(seen, lambda output: self._inner.product(product(output)).values)
-        return values, self._gather(seen, lambda output: self._inner.product(product(output)).errors)
-
-    @cached_property
-    def _modified(self) -> bool:
-        """Whether softcap, bias or ALiBi change the scores."""
-        return self.attention and self._inner.terms_of(self._expected[0], self._expected[0].product.extent).modifies
-
-    def _final_scores(self, seen: Observed, factor: float) -> tuple[Doubles, Doubles]:
-        """Scores with everything but masks at the samples' indices, and their error bounds."""
-        values = self._gather(seen, lambda output: self._inner.scores(output, factor).values)
-        return values, self._gather(seen, lambda output: self._inner.scores(output, factor).errors)
-
-    @cached_property
-    def _chunks(self) -> tuple[Groups, Groups]:
-        """(sorted codes of weights that a multiplication read, the group of each): they share a reference."""
-        codes, groups = [], []
-        for seen in self._lines:
-            if seen.kind == INNER and seen.role is SampleRole.OPERAND:
-                codes.append(_code(seen))
-                groups.append(seen.group)
-        if not codes:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        unique, first = np.unique(np.concatenate(codes), return_index=True)
-        return unique, np.concatenate(groups)[first]
-
-    def _groups(self, seen: Observed) -> Groups:
-        """Values of one row that were made with one reference."""
-        if seen.role is SampleRole.OPERAND:
-            return groups_of(seen.output, seen.row, seen.group)
-        codes, groups = self._chunks
-        wanted = _code(seen)
-        at = np.searchsorted(codes, wanted)
-        found = at < len(codes)
-        found[found] = codes[at[found]] == wanted[found]
-        chunk = -1 - seen.column // 16
-        chunk[found] = groups[at[found]]
-        return groups_of(seen.output, seen.row, chunk)
-
-    # Scores and weights
-
-    def _scores_or_weights(self, seen: Observed) -> Judged:
-        scores = list(self._score_readings(seen))
-        best = next((one for one in scores if one.fits), None)
-        if best is None and seen.role is SampleRole.STORE:
-            usual = self._usual_weights(seen)
-            less = None if usual.departs == 0 else self._less_maximum(seen)
-            if less is not None:
-                return Judged(seen, less)
-            weights = self._weights(seen)
-            if weights.fits or weights.faults or usual.departs < min(one.fit.departs for one in scores):
-                return weights
-        return Judged(seen, best or min(scores, key=lambda one: one.fit.departs))
-
-    def _score_readings(self, seen: Observed) -> Iterator[StageReading]:
-        values, errors = self._raw_scores(seen)
-        allowed = self._allowed(seen)
-        scale = self._inner.scale
-        for factor, words in (
-            (1.0, "Q·Kᵀ"), (scale, "scale·Q·Kᵀ"), (scale * LOG2E, "scale·log2(e)·Q·Kᵀ"), (LOG2E, "log2(e)·Q·Kᵀ")
-        ):  # fmt: skip
-            yield StageReading(words, scaled(seen.values, values, errors, factor, seen.rounding, allowed), factor)
-        if self._modified:
-            final, bounds = self._final_scores(seen, scale)
-            for factor, words in ((1.0, "scores"), (LOG2E, "log2(e)·scores")):
-                yield StageReading(words, scaled(seen.values, final, bounds, factor, seen.rounding, allowed), None)
-        other = uniform_factor(seen.values, values)
-        if other is not None:
-            fit = scaled(seen.values, values, errors, other, seen.rounding, allowed)
-            yield StageReading(f"{other:.4g}·Q·Kᵀ", fit, other, usual=False)
-
-    def _less_maximum(self, seen: Observed) -> StageReading | None:
-        if self._modified:
-            return None
-        values, errors = self._raw_scores(seen)
-        allowed, groups = self._allowed(seen), self._groups(seen)
-        for factor, words in ((self._inner.scale, "scale·"), (self._inner.scale * LOG2E, "scale·log2(e)·"), (1.0, "")):
-            bound = 2.0 * errors * abs(factor) + seen.rounding * np.abs(np.nan_to_num(seen.values))
-            fit = shifted(seen.values, values * factor, bound, groups, allowed)
-            if fit.departs == 0:
-                return StageReading(f"{words}Q·Kᵀ - row reference", fit, factor)
-        return None
-
-    def _weight_fit(self, seen: Observed, factor: float, allowed: Where) -> Fit:
-        if self._modified:
-            final, score_errors = self._final_scores(seen, factor)
-        else:
-            values, errors = self._raw_scores(seen)
-            final = values * factor
-            score_errors = errors * abs(factor) + np.abs(final) * (4 * self._inner.model.unit)
-        relative = self._inner.weight_error(score_errors)
-        return proportional_weights(
-            seen.values, final, relative + seen.rounding * (seen.role is SampleRole.STORE),
-            self._inner.weight_floor, self._groups(seen), allowed,
-        )  # fmt: skip
-
-    def _usual_weights(self, seen: Observed) -> Fit:
-        return self._weight_fit(seen, self._inner.scale, self._allowed(seen))
-
-    def _weights(self, seen: Observed) -> Judged:
-        allowed, scale = self._allowed(seen), self._inner.scale
-        usual = StageReading("exp(scale·Q·Kᵀ - row reference)", self._usual_weights(seen), scale, weights=True)
-        return Judged(seen, usual, () if usual.fits else tuple(self._weight_faults(seen, allowed)))
-
-    def _weight_faults(self, seen: Observed, allowed: Where) -> Iterator[tuple[str, str, StageReading]]:
-        """Readings of a mistake that explain every value."""
-        scale = self._inner.scale
-        values, _ = self._raw_scores(seen)
-        for offset in (1, -1, None) if self._causal and not self._masked_otherwise else ():
-            fit = self._weight_fit(seen, scale, self._allowed(seen, offset))
-            if fit.departs == 0:
-                words = "the mask is missing" if offset is None else f"the mask is off by one: {_off(offset)}"
-                reading = StageReading("exp(scale·Q·Kᵀ - row reference), masked otherwise", fit, scale, weights=True)
-                yield "mask", words, reading
-                return
-        itself = next((one for one in self._score_readings(seen) if one.fits), None)
-        if itself is not None:
-            yield "softmax", "the softmax's exponential is missing: these are scores", itself
-            return
-        if self._modified:
-            return  # a fit of other temperatures says nothing of what else is done to scores
-        less = self._less_maximum(seen)
-        if less is not None:
-            yield "softmax", "the softmax's exponential is missing: these are scores less their maximum", less
-            return
-        accurate = allowed & (seen.values > 64 * self._inner.weight_floor)
-        found = temperature(seen.values, values, self._groups(seen), accurate)
-        if found is not None and np.isfinite(found) and found != 0.0:
-            near = [(x, words) for x, words in self._temperatures() if abs(found / x - 1) < 0.02]
-            for factor, words in [*near, (found, f"the exponent is {found / scale:.4g} times what it must be")]:
-                for masked in (allowed, np.ones(len(allowed), bool)):
-                    fit = self._weight_fit(seen, factor, masked)
-                    if fit.departs == 0:
-                        words_now = f"exp({factor:.4g}·Q·Kᵀ - row reference)"
-                        yield "scale", words, StageReading(words_now, fit, factor, weights=True)
-                        return
-
-    def _temperatures(self) -> Iterator[tuple[float, str]]:
-        scale = self._inner.scale
-        depth = next(iter(self._expected)).product.left
-        extent = depth.extent if isinstance(depth, ExpectedProduct) else 1
-        yield 1.0, f"the scale {scale:.4g} is missing"
-        if abs(scale * scale * extent - 1) < 0.02:
-            yield scale * scale, f"the scale {scale:.4g} is applied twice, or 1/{extent} in its place"
-        else:
-            yield scale * scale, f"the scale {scale:.4g} is applied twice"
-        yield scale / LOG2E, "base 2 without the factor log2(e): exp2(x) is not exp(x)"
-        yield scale * LOG2E, "the factor log2(e) is applied to an exponential of base e"
-        yield 1.0 / LOG2E, f"the scale {scale:.4g} is missing, and the factor log2(e) of base 2"
-        yield 1.0 / extent, f"scaled by 1/{extent}, not by {scale:.4g}"
-        yield math.sqrt(extent), f"multiplied by {math.sqrt(extent):.4g} instead of {scale:.4g}"
-
-    # Sums
-
-    def _sums(self, seen: Observed) -> Judged:
-        fit = self._sums_fit(seen)
-        words = "row factor·P·V" if seen.role is not SampleRole.STORE else "row factor·softmax(Q·Kᵀ)·V"
-        best = StageReading(words, fit)
-        if best.fits:
-            return Judged(seen, best)
-        return Judged(seen, best, tuple(self._not_rescaled(seen, best)))
-
-    def _sums_fit(self, seen: Observed) -> Fit:
-        values, errors = self._partial(seen)
-        groups = groups_of(seen.output, seen.row, seen.matrix)
-        return proportional_sums(seen.values, values, errors, groups, seen.rounding)[0]
-
-    def _partial(self, seen: Observed) -> tuple[Doubles, Doubles]:
-        values, errors = np.zeros(len(seen.values)), np.zeros(len(seen.values))
-        for number in np.unique(seen.output):
-            of_output = np.flatnonzero(seen.output == number)
-            rows = slice(int(seen.row[of_output].min()), int(seen.row[of_output].max()) + 1)
-            order = of_output[np.argsort(seen.matrix[of_output], kind="stable")]
-            matrices, starts = np.unique(seen.matrix[order], return_index=True)
-            for matrix, here in zip(matrices, np.split(order, starts[1:]), strict=True):
-                one = self._inner.partial(self._expected[number], self._raw.derived[int(matrix)].coverage, rows)
-                values[here] = one.values[seen.row[here] - rows.start, seen.column[here]]
-                errors[here] = one.errors[seen.row[here] - rows.start, seen.column[here]]
-        return values, errors
-
-    @cached_property
-    def _observed_weights(self) -> Mapping[int, Doubles]:
-        """Per output: the weights that multiplications read, NaN where none was looked at."""
-        found: dict[int, Doubles] = {}
-        for seen in self._lines:
-            if seen.kind == INNER and seen.role is SampleRole.OPERAND:
-                for number in np.unique(seen.output):
-                    product = self._expected[number].product
-                    rows = len(self._expected[number].needed)
-                    weights = found.setdefault(int(number), np.full((rows, product.extent), np.nan))
-                    here = seen.output == number
-                    weights[seen.row[here], seen.column[here]] = seen.values[here]
-        return found
-
-    def _not_rescaled(self, seen: Observed, best: StageReading) -> Iterator[tuple[str, str, StageReading]]:
-        """Whether the sums are those of the weights as they were, whatever reference each had."""
-        values, errors = np.full(len(seen.values), np.nan), np.zeros(len(seen.values))
-        for number, weights in self._observed_weights.items():
-            output = self._expected[number]
-            allowed = self._inner.allowed(output, output.product.extent)
-            for matrix in np.unique(seen.matrix[seen.output == number]):
-                here = (seen.output == number) & (seen.matrix == matrix)
-                coverage = self._raw.derived[int(matrix)].coverage
-                keys = keys_of(coverage)
-                if not np.isfinite(weights[:, keys][allowed[:, keys]]).all():
-                    continue
-                part = np.where(np.isnan(weights[:, keys]) & ~allowed[:, keys], 0.0, weights[:, keys])
-                v = self._inner.right(output.product, keys)
-                values[here] = (part @ v)[seen.row[here], seen.column[here]]
-                relative = sum_error(len(v), self._inner.model, extra=len(v) // 8 + 8).relative
-                errors[here] = (np.abs(part) @ np.abs(v) * relative)[seen.row[here], seen.column[here]]
-        known = ~np.isnan(values)
-        if not known.any():
-            return
-        chosen = seen.of(known)
-        errors = errors[known]
-        groups = groups_of(chosen.output, chosen.row, chosen.matrix)
-        fit, factor = proportional_sums(chosen.values, values[known], errors, groups, max(seen.rounding, 2.0**-12))
-        right = np.ones(len(seen.values), bool)
-        # One part of a row may be rescaled, and the other not.
-        as_stored = scaled(chosen.values, values[known], errors, 1.0, max(seen.rounding, 2.0**-12), known[known])
-        mine = fit.right | as_stored.right | best.fit.right[known]
-        if not mine.all() and as_stored.right.any():
-            rest = np.flatnonzero(known)[~as_stored.right]
-            mine[~as_stored.right] |= self._sums_fit(seen.of(rest)).right
-        if mine.all() and np.isfinite(factor).all():
-            right[known] = True
-            expected = seen.values.copy()
-            expected[known] = fit.expected
-            words = "sums of earlier tiles keep their old reference: they are not rescaled when the row's maximum grows"
-            yield "rescale", words, StageReading("Σ of P as stored, not rescaled", Fit(right, expected))
-
-    # Other operations
-
-    def _product(self, seen: Observed) -> Judged:
-        values = self._gather(seen, lambda output: self._inner.product(output.product).values)
-        errors = self._gather(seen, lambda output: self._inner.product(output.product).errors)
-        allowed = np.ones(len(values), bool)
-        product = self._expected[0].product.words if len(self._expected) == 1 else "the product"
-        readings = []
-        for factor, words in ((1.0, product), (self._inner.scale, f"scale·{product}")):
-            fit = scaled(seen.values, values, errors, factor, seen.rounding, allowed)
-            readings.append(StageReading(words, fit, factor))
-        if self._inner.finishes:  # a bias may be what the accumulators begin with
-            readings += [self._whole(seen, name) for name in self._inner.endings]
-        other = uniform_factor(seen.values, values)
-        if other is not None:
-            fit = scaled(seen.values, values, errors, other, seen.rounding, allowed)
-            readings.append(StageReading(f"{other:.4g}·{product}", fit, other))
-        return Judged(seen, next((one for one in readings if one.fits), min(readings, key=lambda one: one.fit.departs)))
-
-    def _whole(self, seen: Observed, activation: str) -> StageReading:
-        """A GEMM's output, with the activation or before it."""
-        values = self._gather(seen, lambda output: self._inner.whole(output, activation).values)
-        errors = self._gather(seen, lambda output: self._inner.whole(output, activation).errors)
-        fit = scaled(seen.values, values, errors, 1.0, seen.rounding, np.ones(len(values), bool))
-        words = self._inner.sum_words
-        return StageReading(words if activation == "none" else f"{activation}({words})", fit)
+def narrow_of(case: StageCase) -> str:
+    """The type of 16-bit values."""
+    return "bf16" if case.element.name == "bf16" else "f16"
 
 
 def stage_of(
@@ -367,11 +56,10 @@ def stage_of(
 ) -> Stage:
     """What a line's values are, as a user reads it."""
     seen, best = judged.seen, judged.best
-    shown = judged.faults[0][2] if judged.faults else best
+    shown = judged.faults[0].reading if judged.faults else best
     if status == "unknown" and not judged.fits and not judged.faults:
         shown = StageReading("", best.fit)
-    of = "the output" if seen.kind == FINAL else "weights" if best.weights else "scores"
-    what = f"{_WORDS[seen.role]} of {of}"
+    what = f"{_WORDS[seen.role]} of {'the output' if seen.kind == FINAL else best.of}"
     return Stage(
         seen.place, what, shown.words, status, len(seen.values), best.fit.departs,
         first_departure(judged, expected), int(seen.group[0]), seen.partial,
@@ -389,11 +77,3 @@ def first_departure(judged: Judged, expected: Sequence[ExpectedOutput]) -> Depar
     return DepartingValue(
         index, float(seen.values[at]), float(judged.best.fit.expected[at]), int(seen.block[at]), len(np.unique(before))
     )
-
-
-def _code(seen: Observed) -> Groups:
-    return (seen.output << 40) + (seen.row << 20) + seen.column
-
-
-def _off(offset: int) -> str:
-    return "each query sees one key too many" if offset > 0 else "each query sees one key too few"

@@ -9,14 +9,13 @@ from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.provenance.departures import stages_and_root
 from wmmadiag.provenance.disagreements import Classifier
 from wmmadiag.provenance.expected import expected_outputs
-from wmmadiag.provenance.intermediates import Intermediates
 from wmmadiag.provenance.model import Disagreement, ProvenanceRun, Stage
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.observed import observe
 from wmmadiag.provenance.outputs import JudgedOutput, Products, judge_output
 from wmmadiag.provenance.raw import TaggedRun, read_raw
 from wmmadiag.provenance.samples import SampleSpace
-from wmmadiag.provenance.stages import Judge
+from wmmadiag.provenance.stages import narrow_of, stages_of
 from wmmadiag.provenance.tags import ArgumentMatrix, TaggedArgument, granule_shift, number_matrices, tag_arguments
 from wmmadiag.subject.binding import BoundCase
 
@@ -52,21 +51,20 @@ def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
     roots: tuple[Disagreement, ...] = ()
     notes: tuple[str, ...] = ()
     if expected and len(seen):
-        inner = Intermediates(case, matrices)
-        narrow = "bf16" if inner.element.name == "bf16" else "f16"
+        known, given = stages_of(case, matrices)
         lines = tuple(
             observe(
-                seen, raw, products, expected, names, narrow=narrow, integers=inner.model.exact, most=space.most,
-                capacity=space.capacity,
+                seen, raw, products, expected, names, narrow=narrow_of(given), integers=known.exact,
+                hidden=known.hidden, most=space.most, capacity=space.capacity,
             )
         )  # fmt: skip
-        found = tuple(Judge(raw, expected, inner, lines).judged())
-        stages, roots, unknown, notes = stages_and_root(case, found, expected, disagreements, judged)
+        found = tuple(known.judge(expected, raw.coverage, lines).judged())
+        stages, roots, unknown, notes = stages_and_root(case, known, found, expected, disagreements, judged)
         operands = {one.place for one in stages if one.status == "fits" and one.what.startswith("operand")}
         sure = tuple(one for one in disagreements if not (one.guessed and one.place in operands))
         if len(sure) < len(disagreements):  # the values are the operation's own where they lie
             disagreements = sure
-            stages, roots, unknown, notes = stages_and_root(case, found, expected, disagreements, judged)
+            stages, roots, unknown, notes = stages_and_root(case, known, found, expected, disagreements, judged)
         disagreements = (*disagreements, *classifier.of_unknown(unknown))
     return ProvenanceRun(
         (*disagreements, *roots),

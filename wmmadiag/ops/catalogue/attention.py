@@ -55,6 +55,7 @@ from wmmadiag.ops.parts.sequence import (
 from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, kept_in, types_of_products
 from wmmadiag.ops.parts.softmax_bounds import SLACK, row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
+from wmmadiag.ops.stages.softmax import SoftmaxStages
 
 _WINDOW = "that a query sees beside its own; -1: all"
 
@@ -260,6 +261,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     products=lambda _: {"o": MatrixProduct(SCORE_PRODUCT, COLUMN, "v", ROW)},
+    stages=SoftmaxStages,
     kept=_kept,
     symbols=SYMBOLS,
     made_for=MADE_FOR,

@@ -36,6 +36,7 @@ from wmmadiag.ops.parts.settings import (
     types_before_epilogue,
 )
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
+from wmmadiag.ops.stages.epilogue import EpilogueStages
 
 _OVER_RESULT = ("batch", "M", "N")
 
@@ -174,6 +175,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     products=_products,
+    stages=EpilogueStages,
     symbols={"batch": "1", "transpose_a": "0", "transpose_b": "0"},
     separate=("batch",),
     optional="batch",

@@ -16,6 +16,10 @@ ROLES = ("bias", "mask", "alibi_slopes", "lengths")
 """Inputs that are spread over the scores (B, H, Sq, Skv), or over their leading axes."""
 
 
+HIDDEN = -5000.0
+"""A score at least as low as this is masked: masks assign -1e4, -1e9, -inf, …, or add that to a score."""
+
+
 def _wide(array: NDArray[Any], axes: int) -> NDArray[Any]:
     """As many axes: leading ones of extent 1 are added, or dropped."""
     kept = array.shape[max(0, array.ndim - axes) :]

@@ -1,6 +1,7 @@
 // Tags through arithmetic: the table of combinations, and instructions that work lane by lane or between lanes.
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "../lane_ops/formats.hpp"
 #include "provenance.hpp"
@@ -9,7 +10,7 @@ namespace wmmadiag::provenance {
 
 namespace {
 
-constexpr float mask_value = -9999.0f;  // what is added to a masked score is at least as low as this
+constexpr float nothing = -std::numeric_limits<float>::infinity();
 
 // The index that a statistic of rows or columns has, and of which axis.
 Axis known_axis(Tag t) { return (t & row_known) != 0 ? Axis::row : Axis::column; }
@@ -103,14 +104,14 @@ Blend Provenance::blend(Tag a, Tag b, Arithmetic how) {
     return result;
 }
 
-// A bad value that a mask has made zero or very negative no longer counts.
+// A bad value that became zero or -infinity, which nothing that is added changes, no longer counts.
 Tag Provenance::masked(Tag tag, const void* d, unsigned lane) const {
     const auto& plan = plans_[where_.pc];
     if (!plan.floating) return tag;
     const float value = plan.width == 4   ? static_cast<const float*>(d)[lane]
                         : plan.width == 2 ? half_value(static_cast<const std::uint16_t*>(d)[lane])
                                           : 1.0f;
-    return value == 0.0f || value <= mask_value ? none : tag;
+    return value == 0.0f || value == nothing ? none : tag;
 }
 
 // The result of combining `a` and `b`, knowing the values.
@@ -243,7 +244,7 @@ void Provenance::half_rule(const Inst& inst, Mask active) {
             else result = combine(combine(at(0), at(1), plan.arithmetic), at(2), Arithmetic::other);
             if (is_bad(result) && shift_ == 1 && plan.arithmetic != Arithmetic::other) {
                 const float value = half_value(now_->at<std::uint16_t>(inst.d)[g]);
-                if (value == 0.0f || value <= mask_value) result = none;
+                if (value == 0.0f || value == nothing) result = none;
             }
             to[i] = result;
         }

@@ -1,22 +1,20 @@
-"""Which reading of observed values fits: a score by some uniform factor, weights up to a factor per row, sums likewise.
+"""Which reading of observed values fits: a product by a uniform factor, weights up to a factor per row, sums likewise.
 
-All functions take flat arrays, one entry per observed value.
+All functions take flat arrays, one entry per observed value. `hidden`: a value at least as low stands for one that the
+operation hides, -inf where it hides none; `allowed`: which it leaves.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from wmmadiag.ops.parts.late import NDArray, np
 
-Doubles: TypeAlias = NDArray[np.float64]
-Where: TypeAlias = NDArray[np.bool_]
-Groups: TypeAlias = NDArray[np.int64]
-
-MASKED = -9999.0
-"""A score at least as low as this is masked."""
+Doubles: TypeAlias = "NDArray[np.float64]"
+Where: TypeAlias = "NDArray[np.bool_]"
+Groups: TypeAlias = "NDArray[np.int64]"
 
 _LARGEST_HALF = 65000.0
 _MANY = 1 << 22
@@ -46,43 +44,47 @@ def groups_of(*keys: NDArray[Any]) -> Groups:
     return codes
 
 
-def scaled(observed: Doubles, values: Doubles, errors: Doubles, factor: float, rounding: float, allowed: Where) -> Fit:
-    """factor·value; where the mask forbids a key, a masked value is as good."""
+def scaled(
+    observed: Doubles, values: Doubles, errors: Doubles, factor: float, rounding: float,
+    allowed: Where | None = None, hidden: float = -math.inf,
+) -> Fit:  # fmt: skip
+    """factor·value; where that is not allowed, a hidden one is as good."""
     expected = factor * values
     bound = 2.0 * (abs(factor) * errors + rounding * np.abs(expected)) + 1e-30
     with np.errstate(invalid="ignore"):
         right = np.abs(observed - expected) <= bound
-        right |= ~allowed & (observed <= MASKED)
+        if allowed is not None:
+            right |= ~allowed & (observed <= hidden)
     return Fit(right, expected)
 
 
-def uniform_factor(observed: Doubles, values: Doubles) -> float | None:
+def uniform_factor(observed: Doubles, values: Doubles, hidden: float = -math.inf) -> float | None:
     """The factor that most values have, or None."""
     with np.errstate(invalid="ignore"):
-        big = (np.abs(values) > 0.1 * np.abs(values).max(initial=0.0)) & np.isfinite(observed) & (observed > MASKED)
+        big = (np.abs(values) > 0.1 * np.abs(values).max(initial=0.0)) & np.isfinite(observed) & (observed > hidden)
     if np.count_nonzero(big) < 4:
         return None
     factor = float(np.median(observed[big] / values[big]))
     return factor if factor != 0.0 and np.isfinite(factor) else None
 
 
-def shifted(observed: Doubles, values: Doubles, bound: Doubles, groups: Groups, allowed: Where) -> Fit:
+def shifted(observed: Doubles, values: Doubles, bound: Doubles, groups: Groups, allowed: Where, hidden: float) -> Fit:
     """Value - one number per group: scores less their row's maximum."""
     with np.errstate(invalid="ignore"):
-        usable = allowed & np.isfinite(observed) & (observed > MASKED)
+        usable = allowed & np.isfinite(observed) & (observed > hidden)
         offset = _median_per_group(observed - values, groups, usable)
         expected = values + offset[groups]
         # The offset is as accurate as the value that tells it.
         widest = _largest_per_group(np.where(usable, bound, 0.0), groups)[groups]
         right = np.abs(observed - expected) <= bound + widest + 1e-6 * np.abs(offset[groups])
-        right |= ~allowed & (observed <= MASKED)
+        right |= ~allowed & (observed <= hidden)
     return Fit(right, expected)
 
 
 def proportional_weights(
     observed: Doubles, scores: Doubles, relative: Doubles, floor: float, groups: Groups, allowed: Where
 ) -> Fit:
-    """exp(score) times one factor per group; 0 where the mask forbids the key."""
+    """exp(score) times one factor per group; 0 where that is not allowed."""
     masked = np.where(allowed, scores, -np.inf)
     largest = _largest_per_group(masked, groups)[groups]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
