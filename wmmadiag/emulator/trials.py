@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.emulator import native
 from wmmadiag.emulator.kernel import EmulatedKernel
+from wmmadiag.emulator.launch_limits import check_shape
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch
 
@@ -114,7 +115,7 @@ class TrialLaunch:
         *,
         strays_pass: bool = False,
     ) -> None:
-        kernel.check_shape(launch)
+        check_shape(kernel.kernel, launch)
         regions, extents = kernel.memory(launch)
         lowered, options = kernel.kernel, kernel.options
         arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]

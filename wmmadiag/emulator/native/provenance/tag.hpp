@@ -6,6 +6,7 @@
 // disagreed, or was never written; the column field is the number of a record).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace wmmadiag::provenance {
@@ -36,5 +37,18 @@ constexpr bool is_bad(Tag t) { return (t >> row_shift) == 2; }
 constexpr Tag bad(std::uint32_t record) { return bad_base | record; }
 constexpr Tag plain(Tag t) { return t & ~(negated | residual); }
 constexpr Tag element(std::uint32_t m, std::uint32_t r, std::uint32_t c) { return full | Tag{m} << matrix_shift | Tag{r} << row_shift | c; }
+
+// Bits in which any of them differ.
+inline Tag differences(const Tag* tags, std::size_t count) {
+    Tag found = none;
+    for (std::size_t i = 0; i < count; ++i) found |= tags[i] ^ tags[0];
+    return found;
+}
+
+inline bool any_unwritten(const Tag* tags, std::size_t count) {
+    std::uint64_t found = 0;
+    for (std::size_t i = 0; i < count; ++i) found |= static_cast<std::uint64_t>(tags[i] == unwritten);
+    return found != 0;
+}
 
 }  // namespace wmmadiag::provenance
