@@ -8,7 +8,7 @@ that was loaded from memory, belongs to none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.memory_layout import Placed
@@ -69,11 +69,15 @@ def _arrays_by_line(function: PtxFunction, kernel: LoweredKernel) -> dict[int, P
             return bases.get(operand.name, set())
         return set()
 
+    moves = [move for instruction in function.instructions if (move := _move(instruction)) is not None]
     changed = True
     while changed:
         changed = False
-        for instruction in function.instructions:
-            changed |= _follow(instruction, of, bases)
+        for name, sources in moves:
+            known = bases.setdefault(name, set())
+            before = len(known)
+            known.update(*map(of, sources))
+            changed |= len(known) != before
     result: dict[int, Placed] = {}
     for instruction in function.instructions:
         for spec, operand in zip(instruction.specs, instruction.operands, strict=True):
@@ -85,23 +89,13 @@ def _arrays_by_line(function: PtxFunction, kernel: LoweredKernel) -> dict[int, P
     return result
 
 
-def _follow(instruction: Instruction, of: Callable[[Operand | None], set[str]], bases: dict[str, set[str]]) -> bool:
-    """Add what one instruction's destination may point into; True if that is news."""
-    written = [
-        operand
-        for spec, operand in zip(instruction.specs, instruction.operands, strict=True)
-        if spec.access is Access.WRITE and isinstance(operand, Register)
-    ]
+def _move(instruction: Instruction) -> tuple[str, tuple[Operand, ...]] | None:
+    """(register, what it may point into where that does) of an instruction that keeps addresses."""
+    if not instruction.op.startswith(_KEEPS):
+        return None
+    pairs = tuple(zip(instruction.specs, instruction.operands, strict=True))
+    written = [one for spec, one in pairs if spec.access is Access.WRITE and isinstance(one, Register)]
     if len(written) != 1 or written[0].type == "pred":
-        return False
-    keeps = instruction.op.startswith(_KEEPS)
-    sources: set[str] = set()
-    for spec, operand in zip(instruction.specs, instruction.operands, strict=True):
-        if spec.access is Access.READ and not isinstance(operand, Immediate):
-            sources |= of(operand)
-    if not keeps:
-        sources = set()
-    known = bases.setdefault(written[0].name, set())
-    before = len(known)
-    known |= sources
-    return len(known) != before
+        return None
+    read = (one for spec, one in pairs if spec.access is Access.READ and not isinstance(one, Immediate))
+    return written[0].name, tuple(one for one in read if one is not None)

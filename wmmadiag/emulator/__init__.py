@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from wmmadiag.compile.origin import origin_of, ptx_name
 from wmmadiag.emulator.kernel import Budget, EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import LoweredKernel, lower
@@ -28,7 +30,13 @@ def load(
         UnsupportedError: the kernel reaches something that is not emulated.
         ConfigurationError: no such kernel, or PTX for a newer architecture than `arch`.
     """
-    name = name or ptx_name(ptx)
+    kernel = _lowered(ptx, entry, arch, name or ptx_name(ptx))
+    return EmulatedKernel(kernel, options or EmulatorOptions(), origin_of(ptx))
+
+
+@lru_cache(maxsize=4)
+def _lowered(ptx: str, entry: str, arch: str, name: str) -> LoweredKernel:
+    """A kernel as the engine takes it, which nothing changes: a source that is read in several ways is lowered once."""
     module = parse(ptx, name=name, entry=entry)
     if not entry:
         if len(module.entries) != 1:
@@ -36,4 +44,4 @@ def load(
                 f"{name} holds {len(module.entries)} kernels", hint=f"choose one: {', '.join(module.entries)}"
             )
         entry = module.entries[0]
-    return EmulatedKernel(lower(module, entry, arch or module.target), options or EmulatorOptions(), origin_of(ptx))
+    return lower(module, entry, arch or module.target)

@@ -147,6 +147,8 @@ def _check_symbols(symbols: Mapping[str, str], card: Card) -> None:
 
 def _check_derived_symbols(symbols: Mapping[str, str], card: Card) -> None:
     """Refuse a symbol that nothing derived from a source uses: a typo would run the sizes that were guessed."""
+    if not symbols:
+        return
     derived = card.derived
     names = {name for case in card.cases for name in case.symbols} - set(symbols)
     operation = OPERATIONS[card.computes.operation]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
@@ -37,6 +37,7 @@ class Parameter:
     remark: str = ""  # why a struct could not be taken apart
 
 
+@lru_cache(maxsize=1 << 14)
 def folded(name: str) -> str:
     """A name without case, underscores and the usual marks of pointers and places ("d_Q_ptr" → "q")."""
     plain = re.sub(r"^(?:d|g|p|m|in|gm|dev|device|glob|global|ptr)_(?=\w)|_(?:ptr|d|dev|g|gmem|global|data)$", "", name)

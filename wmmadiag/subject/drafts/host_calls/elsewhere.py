@@ -78,10 +78,12 @@ def _files(path: Path, kernel: Kernel, own: set[str], named: str) -> Iterator[_N
             found = _DEFINED.findall(other.read_bytes())
         except OSError:
             continue
-        taking = [name.decode() for name, taken in found if _takes(taken.decode("utf-8", "replace"), read, arrays)]
-        likeness = max((_likeness(words_of(one), own) for one in taking), default=0.0)
-        if named:
-            likeness = float(named in taking)
+        likeness = 0.0
+        for encoded, taken in found:
+            name = encoded.decode()
+            alike = float(name == named) if named else _likeness(words_of(name), own)
+            if alike > likeness and _takes(taken.decode("utf-8", "replace"), read, arrays):
+                likeness = alike
         if likeness:
             yield _Near(likeness, other)
 
