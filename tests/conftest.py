@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections import Counter
 
 import compilations
 import pytest
@@ -47,6 +48,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove it."""
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ.pop(compilations.VARIABLE, ""), ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a set of kernels or programs that one test runs through, every fifth is quick enough for `scripts/test`."""
+    counted: Counter[str] = Counter()
+    for item in items:
+        if item.get_closest_marker("corpus"):
+            name = item.nodeid.partition("[")[0]
+            if counted[name] % 5:
+                item.add_marker(pytest.mark.slow)
+            counted[name] += 1
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -57,6 +57,7 @@ def _kernel(case: FidelityCase, arch: str, backend: str, family: str) -> LoadedK
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("family", "arch"), RECORDS)
+@pytest.mark.corpus
 def test_same_bits_as_recorded(family: str, arch: str, part: int, backend: str) -> None:
     if backend == "gpu" and devices()[0].arch != arch:
         pytest.skip(f"the GPU is no {arch}")

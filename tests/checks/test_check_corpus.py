@@ -15,6 +15,7 @@ def test_there_are_enough_of_both():
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda one: f"{one.file}-{one.name}")
+@pytest.mark.corpus
 def test_sample(sample):
     found = check_corpus.findings(sample)
     if sample.planted:

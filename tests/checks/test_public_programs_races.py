@@ -268,6 +268,7 @@ def line(source, mark):
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.corpus
 def test_wrong(name):
     source, (kind, level, first, second) = WRONG[name]
     found, fault = run(source)
@@ -284,5 +285,6 @@ def test_wrong(name):
 
 
 @pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.corpus
 def test_right(name):
     assert run(RIGHT[name]) == ((), None)

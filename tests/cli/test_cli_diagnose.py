@@ -181,6 +181,7 @@ def test_an_instruction_that_is_not_emulated(run: Run, here: Path) -> None:
     assert "own.cu:" in answer.out + answer.err
 
 
+@pytest.mark.slow
 def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from wmmadiag.diagnose.trials.trial_bench import TrialBench
     from wmmadiag.emulator import Budget

@@ -88,17 +88,20 @@ def test_a_kernel_that_another_number_chooses_is_judged_by_its_programs_comparis
         ("turned<<<(n + 63) / 64, 64>>>", "if (n < 0) turned<<<1, 64>>>", "turned"),  # nothing launches it
     ],
 )
+@pytest.mark.slow
 def test_what_its_comparison_does_not_show_is_asked(folder, capsys, old, new, entry):
     assert old in SOURCE
     assert checked(folder, SOURCE.replace(old, new), "--entry", entry) == 3
     assert "ok by the program's own comparison" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_comparison_that_passes_without_the_kernel_says_nothing_of_it(folder, capsys):
     checked(folder, SOURCE, "--entry", "nothing")  # it is right beside the others, and would be without it
     assert "ok by the program's own comparison" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_end_is_tried_at_smaller_sizes(folder, capsys):
     large = SOURCE.replace("int T = 128", "int T = 32768")
     assert checked(folder, large, "--entry", "turned", "--budget-seconds", "6") == 0

@@ -171,6 +171,7 @@ def test_one_refused_class_spoils_no_other():
     assert "no class" in pointer.reason
 
 
+@pytest.mark.slow
 def test_classes_of_whole_headers_and_templates_of_the_toolkit():
     text = "#include <cuda/std/array>\nstruct A { cuda::std::array<short, 3> a; int n; };"
     (found,) = laid_out(text, "A")

@@ -604,6 +604,7 @@ def shown_lines(ptx: str, file: str) -> set[int]:
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
+@pytest.mark.corpus
 def test_style(style: Style, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in style.files.items():

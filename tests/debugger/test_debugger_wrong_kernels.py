@@ -139,6 +139,7 @@ def held(session: Typed, truth: Path) -> None:
 
 
 @pytest.mark.parametrize("truth", OF_EACH_CAUSE, ids=lambda path: path.name.removesuffix(".truth.toml"))
+@pytest.mark.corpus
 def test_a_session_reaches_the_fault(here: Here, truth: Path) -> None:
     held(here, truth)
 

@@ -58,6 +58,7 @@ UNORDERED = """const int place = threadIdx.y * 8 + threadIdx.x;
 """The second warp reads what the first one wrote, twice without a barrier; one after the other they are right."""
 
 
+@pytest.mark.slow
 def test_what_takes_some_findings_away_is_kept_and_the_search_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

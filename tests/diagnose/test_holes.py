@@ -69,7 +69,9 @@ def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new
     card = product(tmp_path, (old, new))
     bench = bench_of(card)
     alone = places_of(bench, card)
-    some = [(place, sample(place, tier)) for place in (*alone, *alike(alone)) for tier in place.tiers()]
+    # Those of the mistake, and every third of the others.
+    several = [one for at, one in enumerate((*alone, *alike(alone))) if at % 3 == 0 or one.expression.text in new]
+    some = [(place, sample(place, tier)) for place in several for tier in place.tiers()]
     assert any(len(place.holes) > 1 for place, _ in some)
     groups = [some[at : at + 24] for at in range(0, len(some), 24)]
     sketches = [Sketch(tuple(one.holes for one, _ in group), tuple(held for _, held in group)) for group in groups]
@@ -81,7 +83,7 @@ def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new
     }
     tried = bench.try_batch([changed(place, filling) for place, fillings in some for filling in fillings])
     compared = [one for one in tried if one.verdict != "refused"]
-    assert len(compared) > 300 and sum(answer.count for answer in answers) > 300 and "right" in told.values()
+    assert len(compared) > 100 and sum(answer.count for answer in answers) > 100 and "right" in told.values()
     for one in compared:
         assert isinstance(one.change, Change)
         assert (told.get(one.change) or one.verdict) == one.verdict and (one.change in told) == one.tells, one

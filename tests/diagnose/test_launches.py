@@ -77,6 +77,7 @@ HALVES = """__global__ void halves(const float* x, float* y) {
 """
 
 
+@pytest.mark.slow
 def test_fewer_threads_are_no_answer_where_a_change_of_the_source_is(tmp_path: Path) -> None:
     """One block alone would hide what the second one overwrites; the source says what it should have computed."""
     (tmp_path / "k.cu").write_text(HALVES, "utf-8")

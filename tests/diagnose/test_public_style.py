@@ -26,6 +26,7 @@ CARDS = sorted(
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda path: path.stem)
+@pytest.mark.corpus
 def test_right_kernels_are_right(card: Path) -> None:
     report = wmmadiag.check(card)
     assert [(case.case, case.status) for case in report.cases if case.status != "passed"] == []

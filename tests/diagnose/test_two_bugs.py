@@ -201,6 +201,7 @@ def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_what_mends_one_case_is_kept_and_the_search_goes_on_with_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def test_every_step_says_its_shell():
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize(("subject", "code"), [("right.toml", 0), (".", 1)])
+@pytest.mark.slow
 def test_the_action_s_check_runs(tmp_path, subject, code):
     write_right(tmp_path)
     write_wrong(tmp_path)

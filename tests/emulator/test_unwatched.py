@@ -96,6 +96,7 @@ def registers(name: str, count: int) -> tuple[list[str], str]:
 @pytest.mark.parametrize("guard", ["", "@%p1 "], ids=["all lanes", "some lanes"])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("name", "count"), CASES)
+@pytest.mark.corpus
 def test_loads(name, count, place, guard):
     before, address, space, pointer = PLACES[place]
     names, operand = registers(name, count)
@@ -175,6 +176,7 @@ FROM = [0, 16, 32, 64, 8, BYTES - 512, BYTES]
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("fragment", FRAGMENTS)
+@pytest.mark.corpus
 def test_fragments(fragment, place):
     """Loaded from each place with each leading dimension; accumulators are stored to it, too."""
     before, address, space, pointer = PLACES[place]

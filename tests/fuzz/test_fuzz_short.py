@@ -16,6 +16,7 @@ RUNS = {"ptx": 400, "gate": 40, "card": 300, "plan": 100, "source": 80, "bundle"
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.slow
 def test_no_input_makes_a_mistake(target):
     found = list(fuzz.fuzzed(target, 3, RUNS[target], 1))
     assert [one.mistakes for one in found if one.mistakes] == []

@@ -97,6 +97,7 @@ def outcomes(tmp_path_factory, session_cache) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("what", SUBJECTS)
+@pytest.mark.corpus
 def test_all_ways_agree(what, here, run, outcomes):
     code, outcome = table()[what]
     SUBJECTS[what](here)

@@ -81,6 +81,7 @@ def test_a_cache_that_cannot_be(folder, cache):
 
 # Below 130 MB Python cannot import all of its own modules.
 @pytest.mark.parametrize("megabytes", [130, 160, 300, 420])
+@pytest.mark.slow
 def test_too_little_memory_is_no_verdict(folder, megabytes):
     """Whatever the limit: the kernel is right, or nobody could say; it is never wrong, and never a mistake of ours."""
     done = checked(folder, limits={resource.RLIMIT_AS: megabytes << 20})
@@ -101,6 +102,7 @@ def test_few_file_descriptors(folder, count):
     assert done.returncode == 0 or (done.returncode in (2, 3) and "open files" in told), told
 
 
+@pytest.mark.slow
 def test_many_processes_share_a_cache(folder):
     """Started at once on an empty one."""
     command = [sys.executable, "-m", "wmmadiag", "check", "right.toml", "-q"]

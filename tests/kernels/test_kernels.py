@@ -27,6 +27,7 @@ def _small_cases(path: Path, arch: str) -> list[str]:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90"])
 @pytest.mark.parametrize("path", RIGHT_CARDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.corpus
 def test_right_kernel_passes(path: Path, arch: str) -> None:
     cases = _small_cases(path, arch)
     assert cases

@@ -308,6 +308,7 @@ MISTAKES = [
     [(kernel, case, right, wrong) for kernel, case, _, right, wrong in MISTAKES],
     ids=[f"{kernel}-{what}" for kernel, _, what, *_ in MISTAKES],
 )
+@pytest.mark.corpus
 def test_a_mistake_is_seen(tmp_path, kernel, case, right, wrong):
     shutil.copy(KERNELS / kernel / "kernel.toml", tmp_path)
     source = (KERNELS / kernel / "kernel.cu").read_text()

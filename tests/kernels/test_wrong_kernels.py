@@ -104,12 +104,14 @@ def test_truth_is_about_its_source(path: Path) -> None:
 
 
 @pytest.mark.parametrize("card", WRONG_CARDS, ids=_ident)
+@pytest.mark.corpus
 def test_wrong_kernel_fails(card: Path) -> None:
     """In some case: the rest is not run."""
     assert any(FAILING & {result.status for result in _results(card, [case])} for case in _cases(card))
 
 
 @pytest.mark.parametrize("name", MENDED)
+@pytest.mark.corpus
 def test_mended_kernel_passes(name: str, tmp_path: Path) -> None:
     source, head, cases = MENDED[name]
     card = tmp_path / "mended.toml"
@@ -123,6 +125,7 @@ def test_mended_kernel_passes(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("card", LOOKALIKES, ids=_ident)
+@pytest.mark.corpus
 def test_lookalike_passes(card: Path) -> None:
     for result in _results(card):
         assert (result.status, result.problem) == ("passed", None), result.case

@@ -29,6 +29,7 @@ def answered(name: str, arch: str) -> Answered:
 
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("name", all_probes())
+@pytest.mark.corpus
 def test_each_probe_answers_as_documented(name: str, arch: str) -> None:
     answer = answered(name, arch).answer
     assert answer.verdict == "right", answer

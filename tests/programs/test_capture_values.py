@@ -73,6 +73,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_indices_of_a_large_array_are_those_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "gather.cu").write_text(PERMUTED)
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ALGORITHMS = r"""
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
@@ -228,6 +230,7 @@ def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 
 
+@pytest.mark.slow
 def test_algorithms_for_the_whole_device(tmp_path: Path) -> None:
     done = run(tmp_path, ALGORITHMS)
     names = ["sum", "reduce", "min", "inclusive", "exclusive", "sorted", "buffers", "runs", "selected"]
@@ -238,6 +241,7 @@ def test_algorithms_for_the_whole_device(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_segments_keys_and_iterators(tmp_path: Path) -> None:
     done = run(tmp_path, SEGMENTS)
     assert (done.stdout, done.returncode) == (SEGMENTS_SAID, 0), done.stderr

@@ -35,6 +35,7 @@ def runs() -> list[Any]:
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize(("sources", "expected"), runs())
+@pytest.mark.corpus
 def test_example_program(
     sources: list[Path], expected: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,7 @@ int main(int argc, char**) {
 @pytest.mark.parametrize(
     "name", ["blas", "blas_factors", "blas_stored", "blas_updates", "blaslt", "fft", "quasi_random", "solver", "sparse"]
 )
+@pytest.mark.corpus
 def test_library_functions_agree_with_plain_loops(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     exit_code = main(["run", str(FOLDER / f"{name}.cu")])
     said = capfd.readouterr()

@@ -117,11 +117,13 @@ def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_types_of_thrust_in_kernels_and_headers_that_another_one_read(tmp_path: Path) -> None:
     done = run(tmp_path, THRUST)
     assert done.stdout == "-1 3 6 9\n", done.stderr
 
 
+@pytest.mark.slow
 def test_names_that_thrust_takes_from_elsewhere(tmp_path: Path) -> None:
     """`using ::cuda::std::make_tuple;` of a header that nobody names."""
     text = """#include <cstdio>
@@ -139,6 +141,7 @@ int main() {
     assert done.stdout == "9\n", done.stderr
 
 
+@pytest.mark.slow
 def test_policies_of_cuda_and_random_numbers_of_thrust(tmp_path: Path) -> None:
     """`thrust::cuda::par`, and a function object of both halves over engines and distributions."""
     text = """#include <cstdio>

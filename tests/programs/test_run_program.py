@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FIRST = r"""
 #include <cstdio>
 #include <vector>
@@ -112,6 +114,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_parts_of_cub_for_kernels(tmp_path: Path) -> None:
     done = run(tmp_path, COLLECTIVES)
     assert (done.returncode, done.stdout) == (0, "2016\n"), done.stderr
@@ -251,6 +254,7 @@ def test_limits_samples_and_reports_of_a_run(tmp_path: Path) -> None:
     assert "did not end within 0.8 s" in endless.stderr
 
 
+@pytest.mark.slow
 def test_check_runs_a_main_and_says_both_verdicts(tmp_path: Path) -> None:
     source = tmp_path / "scale.cu"
     text = r"""
@@ -404,6 +408,7 @@ ASKS = """
 """
 
 
+@pytest.mark.slow
 def test_bulk_copy_of_a_header_runs_as_an_older_chip_is_given_it(tmp_path: Path) -> None:
     done = run(tmp_path, BULK)
     assert done.stdout == "PASSED\n", done.stderr

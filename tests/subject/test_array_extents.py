@@ -49,6 +49,7 @@ def test_rows_that_are_tokens_of_a_batch_are_few_where_the_source_has_many(tmp_p
     assert any(len({*case.symbols.values()}) > 1 for case in report.cases)
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_of_tokens_is_not_right(tmp_path, monkeypatch):
     """Read as another operation it has the whole sizes of `main`: such a run is given up soon."""
     budgets, launch = set(), PlainRuns.launch

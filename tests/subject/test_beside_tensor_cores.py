@@ -30,6 +30,7 @@ UNSEEN = Path(__file__).parents[1] / "reading" / "unseen6"
         ("transpose_padded_tile", "transpose", ""),
     ],
 )
+@pytest.mark.corpus
 def test_a_published_kernel_is_right(source, operation, said):
     report = wmmadiag.check(UNSEEN / f"{source}.cu")
     assert report.exit_code == 0, [case.problem for case in report.cases]
@@ -50,6 +51,7 @@ def test_a_published_kernel_is_right(source, operation, said):
         ("gemv_f16_warp", "for (int off = 16; off; off >>= 1) acc", "for (int off = 8; off; off >>= 1) acc"),
     ],
 )
+@pytest.mark.corpus
 def test_a_broken_one_is_not(tmp_path, source, old, new):
     text = (UNSEEN / f"{source}.cu").read_text()
     assert text.count(old) == 1
@@ -77,6 +79,7 @@ AGAIN = UNSEEN.parent / "unseen7"
         ("vector_add_solve", ""),
     ],
 )
+@pytest.mark.corpus
 def test_a_kernel_of_the_second_round_is_right(source, said):
     report = wmmadiag.check(AGAIN / f"{source}.cu")
     assert report.exit_code == 0, [case.problem for case in report.cases]
@@ -95,6 +98,7 @@ def test_a_kernel_of_the_second_round_is_right(source, said):
         ("decode_attention_cache", "t < len; ++t", "t < max_seq; ++t"),
     ],
 )
+@pytest.mark.corpus
 def test_a_broken_one_of_the_second_round_is_not(tmp_path, source, old, new):
     path = tmp_path / f"{source}.cu"
     path.write_text((AGAIN / path.name).read_text().replace(old, new))
@@ -102,6 +106,7 @@ def test_a_broken_one_of_the_second_round_is_not(tmp_path, source, old, new):
 
 
 @pytest.mark.parametrize("path", sorted((UNSEEN / "wrong").glob("*.cu")), ids=lambda path: path.stem)
+@pytest.mark.corpus
 def test_those_that_were_wrong_from_the_start_are_not_right(path):
     assert_not_right(path)
 

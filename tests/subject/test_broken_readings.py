@@ -46,6 +46,7 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen8/bert_masked_attention", "mask_of_first"),  # right where a mask of queries alone was all ones
     ],
 )
+@pytest.mark.corpus
 def test_a_broken_kernel_is_not_called_right(tmp_path, capsys, source, bug):
     path = SETS / f"{source}.cu"
     change = tomllib.loads(path.with_suffix(".bugs.toml").read_text("utf-8"))[bug]
@@ -64,6 +65,7 @@ def test_a_broken_kernel_is_not_called_right(tmp_path, capsys, source, bug):
         ("moe_grouped", "next_expert_overwritten"),  # right with as many blocks as go into the tiles of a row
     ],
 )
+@pytest.mark.corpus
 def test_nor_one_that_needs_sizes_of_its_own(tmp_path, capsys, source, bug):
     path = SETS.parent / "diagnose" / "blind2" / f"{source}.cu"
     change = tomllib.loads(path.with_suffix(".bugs.toml").read_text("utf-8"))[bug]

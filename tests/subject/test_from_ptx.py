@@ -334,6 +334,7 @@ def readers_of_cpp(run: Callable[[], object]) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_reads_ptx_as_cpp(tmp_path: Path) -> None:
     path = copied(tmp_path, "triton_softmax")
     assert not readers_of_cpp(lambda: asked(path))

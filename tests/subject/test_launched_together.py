@@ -102,6 +102,7 @@ def test_a_macro_that_checks_a_launch_is_no_loop(tmp_path):
         ("unseen8/splitk_gemm_reduce", "splits = 2"),
     ],
 )
+@pytest.mark.corpus
 def test_what_they_compute_together_is_right(source, found):
     report = wmmadiag.check(SETS / f"{source}.cu")
     assert report.exit_code == 0, [case.problem for case in report.cases]
@@ -122,6 +123,7 @@ def test_what_they_compute_together_is_right(source, found):
         ("unseen9/attention_inplace_softmax_torch", "head_of_values"),
     ],
 )
+@pytest.mark.corpus
 def test_a_mistake_in_any_of_them_is_not_called_right(tmp_path, capsys, source, bug):
     path = SETS / f"{source}.cu"
     change = tomllib.loads(path.with_suffix(".bugs.toml").read_text("utf-8"))[bug]

@@ -72,6 +72,7 @@ def symbols(report):
     ],
     ids=lambda value: value.stem if isinstance(value, Path) else "",
 )
+@pytest.mark.corpus
 def test_a_published_kernel_is_right_by_what_its_result_fits(source, found):
     report = wmmadiag.check(source)
     assert report.exit_code == 0, [case.problem for case in report.cases]
@@ -107,6 +108,7 @@ def test_bytes_are_summed_as_the_target_does(arch, sums):
         ("fp8_scaled_mm_rowwise", "half"),
     ],
 )
+@pytest.mark.corpus
 def test_a_mistake_in_a_published_kernel_is_not_called_right(tmp_path, capsys, name, bug):
     from wmmadiag.cli.main import main
 
@@ -141,6 +143,7 @@ def test_what_host_code_has_a_word_for_is_not_what_one_letter_says():
 
 
 @pytest.mark.parametrize(("name", "old", "new"), CHANGED)
+@pytest.mark.corpus
 def test_a_wrong_one_is_right_by_no_other_meaning(tmp_path, name, old, new):
     text = (LAST / f"{name}.cu").read_text()
     assert old in text

@@ -59,6 +59,7 @@ def test_a_second_operator_of_one_name_is_refused() -> None:
 
 @pytest.mark.parametrize("wider", [False, True])
 @pytest.mark.parametrize("path", SOURCES)
+@pytest.mark.corpus
 def test_changes_of_real_kernels_make_each_text_once_and_parse(path: str, wider: bool) -> None:
     data = (ROOT / path).read_bytes()
     texts = {path: data}

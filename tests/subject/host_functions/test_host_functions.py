@@ -494,6 +494,7 @@ def test_what_a_function_may_cost_is_counted_in_operations_and_not_in_seconds(tm
 
 
 @pytest.mark.parametrize("loop", ["while (n) out[0] += 1.0f;", "while (n) turns = 0;"])
+@pytest.mark.slow
 def test_a_function_that_makes_no_end_is_no_reference(tmp_path, monkeypatch, loop):
     monkeypatch.setattr(library, "_STOPPED", 1)
     stopped = probed(tmp_path, monkeypatch, 100_000, loop)
