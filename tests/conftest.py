@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 
@@ -21,8 +22,10 @@ settings.load_profile("wmmadiag")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it in what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests start hundreds of interpreters: each would compile the package anew, a third of what its command takes.
+# Tests start hundreds of interpreters: each would compile the package anew, a third of what its command takes. So would
+# every worker each file of tests, whose assertions pytest rewrites.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # NumPy reads them when it is loaded, which the imports above do not: where all processors are busy, the threads of one
 # small product wait for each other for twenty times its own time.
