@@ -60,9 +60,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("corpus"):
             name = item.nodeid.partition("[")[0]
+            counted[name] += 1
             if counted[name] % 5:
                 item.add_marker(pytest.mark.slow)
-            counted[name] += 1
 
 
 @pytest.hookimpl(tryfirst=True)

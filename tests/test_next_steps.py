@@ -30,6 +30,7 @@ def without_next_step(text: str) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_every_error_names_a_next_step():
     files = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
     lacking = {name: without_next_step(path.read_text("utf-8")) for name, path in files.items()}

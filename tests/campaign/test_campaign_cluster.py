@@ -16,6 +16,7 @@ pytestmark = pytest.mark.subprocess
 TASKS, BYTES = 300, 60_000
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_kept():
     with cluster(workers=1) as client:
         tracemalloc.start()

@@ -82,6 +82,7 @@ VALUES = st.text() | st.integers(-(2**60), 2**60)
 
 
 @given(st.lists(st.dictionaries(st.text(), VALUES), max_size=8), st.binary(max_size=40))
+@pytest.mark.slow
 def test_what_is_written_is_read(tmp_path_factory, records, garbage):
     path = tmp_path_factory.mktemp("j") / "j"
     with Journal(path) as journal:

@@ -58,6 +58,7 @@ def ran(folder):
         return run_campaign(read_plan(folder / "plan.toml"), journal, here, effort="")
 
 
+@pytest.mark.slow
 def test_each_launch_of_a_program_is_a_subject(folder, capfd):
     first = ran(folder)
     names = [f".plan.captured/program.cu/{number}.toml" for number in (1, 2)]

@@ -36,6 +36,7 @@ def test_what_it_computes_must_be_said_where_the_source_does_not(run):
     assert "gemm is the likeliest, but its name has 'gelu'" in answer.err
 
 
+@pytest.mark.slow
 def test_what_is_taken_from_the_source_is_said_and_a_failure_depends_on_it(run):
     right = run("check", "gemm.cu")
     assert right.code == 0

@@ -95,12 +95,14 @@ int main() {
     ("status", "code", "told"),
     [("return 1", 0, "ok by the program's own comparison"), ("break", 3, "its exit status is 0 where its kernels do")],
 )
+@pytest.mark.slow
 def test_a_program_is_right_only_if_it_would_say_otherwise(tmp_path, capsys, status, code, told):
     (tmp_path / "scramble.cu").write_text(SOURCE.replace("STATUS", status))
     assert main(["check", str(tmp_path / "scramble.cu")]) == code
     assert told in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_program_that_looks_at_a_part_of_the_result_makes_no_kernel_right(tmp_path, capsys):
     path = tmp_path / "scramble.cu"
     path.write_text(SOURCE.replace("STATUS", "return 1").replace("unsigned i = 0; i < 100", "unsigned i = 0; i < 10"))

@@ -29,6 +29,7 @@ def test_init_refuses_to_overwrite(run):
     assert not [path for path in Path().iterdir() if path.name.startswith(".gemm")]
 
 
+@pytest.mark.slow
 def test_init_says_what_is_still_to_be_filled_in(run):
     answer = run("init", "hang.cu", "--computes", "gemm")
     assert answer.code == 0 and "2 places marked TODO" in answer.out

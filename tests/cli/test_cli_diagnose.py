@@ -59,6 +59,7 @@ def card(here: Path, source: str, name: str = "own", **changes: str) -> str:
 PITCH = RIGHT.replace("A + r * K + k, K", "A + r * K + k, N")
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_in_words_and_as_data_twice_the_same(run: Run, here: Path, tmp_path_factory) -> None:
     record = tmp_path_factory.mktemp("data") / "found.json"
     path = card(here, PITCH)
@@ -97,6 +98,7 @@ def test_a_right_kernel(run: Run, here: Path) -> None:
     assert "nothing is wrong: 2 cases" in answer.out
 
 
+@pytest.mark.slow
 def test_a_bug_in_a_header(run: Run, here: Path) -> None:
     Path("tile.cuh").write_text(HEADER)
     path = card(here, BESIDE)
@@ -149,6 +151,7 @@ def test_a_card_with_a_typo(run: Run, here: Path) -> None:
     assert "computes lacks 'operation'" in answer.err
 
 
+@pytest.mark.slow
 def test_a_source_that_does_not_compile(run: Run, here: Path) -> None:
     answer = run("diagnose", card(here, RIGHT.replace("sum, a, b, sum", "sum, a, b, sun")), "--effort", "quick")
     assert answer.code == 2
@@ -195,6 +198,7 @@ def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatc
     assert "budget" in answer.out or "did not end" in answer.out or "verified" in answer.out
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_a_search(here: Path) -> None:
     before = sorted(here.iterdir())
     # Wrong in a way that no change mends, so that it is still at it when the signal comes.

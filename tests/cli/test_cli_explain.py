@@ -24,6 +24,7 @@ def test_an_element_back_to_the_inputs(run: Run) -> None:
     assert "departs" not in answer.out
 
 
+@pytest.mark.slow
 def test_where_it_departs(run: Run) -> None:
     answer = run("explain", WRONG, "O(0,0,3,17)", "--lines", "10")
     assert answer.code == 1
@@ -75,6 +76,7 @@ def test_check_with_provenance(run: Run) -> None:
     assert run("check", QKT, "--case", "one_tile", "--provenance").code == 0
 
 
+@pytest.mark.slow
 def test_a_kernel_that_never_ends(run: Run, tmp_path: Path) -> None:
     source = (KERNELS / "qkt" / "kernel.cu").read_text()
     entry = source.index("{", source.index("__global__")) + 1

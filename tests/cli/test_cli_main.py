@@ -131,6 +131,7 @@ def test_interrupted_and_out_of_memory(run, monkeypatch, error, code):
     assert answer.code == code and len(answer.err.splitlines()) <= 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_an_endless_kernel():
     words = ["check", "hang.cu", "--computes", "gemm", "--grid", "1", "--block", "32"]
     process = subprocess.Popen([*RUN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

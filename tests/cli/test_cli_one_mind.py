@@ -132,6 +132,7 @@ ANSWERS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_json_goes_to_standard_output_alone_and_says_its_version(cards, capsys):
     assert {words[0] for words in ANSWERS} == TELLS - {"run"}  # a whole program: tests/cli/test_cli_run.py
     for words in ANSWERS:

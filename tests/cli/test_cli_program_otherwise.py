@@ -74,6 +74,7 @@ def checked(folder, text, *words):
 
 
 @pytest.mark.parametrize("kernel", ["turned", "turned_back"])
+@pytest.mark.slow
 def test_a_kernel_that_another_number_chooses_is_judged_by_its_programs_comparison(folder, capsys, kernel):
     assert checked(folder, SOURCE, "--entry", kernel) == 0
     said = capsys.readouterr().out

@@ -96,6 +96,7 @@ def test_an_interrupted_check_leaves_the_old_report(run, monkeypatch):
     assert Path("run.json").read_text() == "old" and not list(Path().glob(".run*"))
 
 
+@pytest.mark.slow
 def test_why_it_fails_is_in_every_format(run):
     answer = run("check", "wrong.toml", "--case", "one", "--diagnose", "--json", "run.json", *ALL)
     assert answer.code == 1 and "diagnosis of wrong" in answer.out

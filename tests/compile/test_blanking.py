@@ -148,6 +148,7 @@ TEXTS = st.one_of(
 
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
+@pytest.mark.slow
 def test_any_text_keeps_its_shape(text: str) -> None:
     own = files_of(text)
     before, result = own.tree.root.data, blanked(text).encode("utf-8", "surrogateescape")

@@ -237,6 +237,7 @@ def _compiled_or_not(source, folder, go):
 
 
 @pytest.mark.subprocess
+@pytest.mark.slow
 def test_processes_that_need_the_same_compile_it_once(tmp_path):
     source = tmp_path / "one.cu"
     source.write_text("#include <mma.h>\n__global__ void once(float* x) { x[0] = 1; }\n")

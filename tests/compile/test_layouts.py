@@ -240,6 +240,7 @@ def written(drawn, name):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no host compiler")
 @settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None, phases=[Phase.generate])
 @given(st.lists(_CLASSES, min_size=4, max_size=8))
+@pytest.mark.slow
 def test_drawn_classes_lie_where_the_host_compiler_puts_them(tmp_path_factory, drawn):
     names = [f"C{index}" for index in range(len(drawn))]
     text = "#include <cuda_fp16.h>\n" + "\n".join(map(written, drawn, names))

@@ -75,6 +75,7 @@ def test_threads_are_the_warps_of_the_block(client):
     assert names == ["block 0, warp 0", "block 0, warp 1", "block 0, warp 2", "block 0, warp 3"]
 
 
+@pytest.mark.slow
 def test_scopes_hold_fragments_shared_arrays_and_locals(client):
     assert client.line() == 67
     fragments = client.variables("Fragments")

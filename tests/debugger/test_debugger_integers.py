@@ -64,6 +64,7 @@ def evaluated(text: str) -> Integers:
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(expressions, min_size=60, max_size=60, unique=True))
+@pytest.mark.slow
 def test_what_has_a_value_is_what_the_compiler_says(texts: list[str]) -> None:
     answers = ask(Asked("", "k.cu"), [ValueOf(one) for one in texts])
     for text in texts:

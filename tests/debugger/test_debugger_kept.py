@@ -118,6 +118,7 @@ def test_nothing_else_changes(session: Session, tmp_path: Path) -> None:
     assert np.array_equal(*(one.view(np.uint32) for one in results))
 
 
+@pytest.mark.slow
 def test_any_expression_of_the_scope(session: Session) -> None:
     prompt = Interpreter(session)
     session.select(lane=8)

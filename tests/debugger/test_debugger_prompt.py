@@ -216,6 +216,7 @@ def _eof() -> object:
 
 
 @pytest.mark.subprocess
+@pytest.mark.slow
 def test_control_c_comes_back_to_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "spin.cu").write_text(
         'extern "C" __global__ void spin(const float* x, float* out) {\n'

@@ -228,6 +228,7 @@ def test_the_first_tile_that_differs() -> None:
     assert found.mine is not None and found.theirs is not None and (found.mine.values != found.theirs.values).any()
 
 
+@pytest.mark.slow
 def test_the_cause_and_the_lines_behind() -> None:
     session = wmmadiag.debug(KERNELS / "gemm" / "wrong" / "no_zero_fill.toml")
     declared, added = line_of(session, "wmma::accumulator"), line_of(session, "mma_sync(")

@@ -83,6 +83,7 @@ def test_findings_are_told_apart_by_what_they_are_about_not_by_lines_that_a_chan
     assert not _findings(run(staged, level=Level.WARNING))
 
 
+@pytest.mark.slow
 def test_where_nothing_mends_the_findings_lines_are_named(tmp_path: Path) -> None:
     card = staged(tmp_path)
     found = diagnose_card(card, effort="quick")  # no two changes at once

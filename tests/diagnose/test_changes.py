@@ -59,6 +59,7 @@ for source, entry in zip(sys.argv[1::2], sys.argv[2::2]):
 _KERNELS = (("blind/gemm_pipe.cu", "gemm_db"), ("public_style/pipe_gemm.cu", "gemm_pipelined"))
 
 
+@pytest.mark.slow
 def test_changes_and_their_order_do_not_hang_on_the_order_of_hashes() -> None:
     folder = Path(__file__).parent
     words = [word for source, entry in _KERNELS for word in (str(folder / source), entry)]

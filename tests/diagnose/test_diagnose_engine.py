@@ -128,6 +128,7 @@ N = 32
 """
 
 
+@pytest.mark.slow
 def test_what_no_change_mends_is_undecided(tmp_path):
     """No small change makes a softmax of a product."""
     (tmp_path / "k.cu").write_text(TWICE, "utf-8")

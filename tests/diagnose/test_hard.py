@@ -121,6 +121,7 @@ def sums_card(folder: Path, source: str) -> Card:
     return load_card(folder / "sums.toml")
 
 
+@pytest.mark.slow
 def test_a_change_that_takes_the_maximum_away_is_weaker_than_one_that_keeps_it(tmp_path: Path) -> None:
     # The running maximum is kept too early: no maximum at all is right as well, while exponentials are small.
     wrong = SUMS.replace("        top = more;\n", "").replace(

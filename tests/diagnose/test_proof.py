@@ -65,6 +65,7 @@ def answers(name: str, *changes: tuple[str, str, float]) -> list[Confirmed]:
     return confirmed(bench, cases, baseline, tried, (), texts, 8)
 
 
+@pytest.mark.slow
 def test_a_change_that_alters_nearly_every_access_is_the_weaker_answer() -> None:
     """Without its padding, a wrong pitch happens to be right."""
     first, second = answers(
@@ -92,6 +93,7 @@ def test_what_a_change_does_alike_on_several_lines_is_counted() -> None:
     assert lines((b"v += down(v, 2)", "v = down(v, 1) + down(v, 2)")) == 0
 
 
+@pytest.mark.slow
 def test_a_change_that_alters_what_was_right_is_told_as_one() -> None:
     """With smaller tiles no tile is cut off, in the case that fails: the other one was right and is altered as well."""
     name = "attention/wrong/pipe_tail_not_cleared"

@@ -78,6 +78,7 @@ def differences(card: Card, program: Program, selector: int, memory: Sequence[np
 @pytest.mark.parametrize("name", KERNELS)
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**20))
+@pytest.mark.slow
 def test_a_selected_change_gives_the_bits_of_the_changed_text(name: str, seed: int) -> None:
     bench = bench_of(name)
     programs = Programs(bench._prepared)

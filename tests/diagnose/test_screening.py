@@ -148,6 +148,7 @@ def transposed(tmp_path: Path) -> Path:
     return tmp_path / "k.toml"
 
 
+@pytest.mark.slow
 def test_an_operand_that_is_read_as_if_it_lay_the_other_way(transposed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the square case `keys` and `dim` are one number: only the other one says which of them mends.
 

@@ -58,6 +58,7 @@ def test_a_power_of_two_is_kept_to_a_part_in_4096(power: float) -> None:
         ("y[i] = expf(v);", "np.exp(0.37 * x)", 0.369, 0.371),  # a factor that nothing names
     ],
 )
+@pytest.mark.slow
 def test_a_number_that_nothing_names_is_sought(
     tmp_path: Path, statement: str, expected: str, least: float, most: float
 ) -> None:

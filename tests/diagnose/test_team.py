@@ -61,6 +61,7 @@ def test_answers_do_not_depend_on_who_tries_what_or_when(card: Card, monkeypatch
     assert bench_of(card, 4).try_batch(tried) == expected
 
 
+@pytest.mark.slow
 def test_what_a_child_leaves_undone_is_done_here(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = bench_of(card, 2)
     tried = many(bench)
@@ -95,6 +96,7 @@ def test_a_bench_that_a_child_cannot_make_is_no_loss(card: Card) -> None:
     assert bench.try_batch(tried) == expected
 
 
+@pytest.mark.slow
 def test_without_a_child_this_process_does_all(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = bench_of(card, 2)
     tried = many(bench)

@@ -277,6 +277,7 @@ def test_elements_that_several_blocks_write_are_judged_at_the_end(tmp_path: Path
     assert found[1].wrong_after is not None  # nothing can be given up before the last block
 
 
+@pytest.mark.slow
 def test_the_work_that_a_kernel_without_end_needs_is_learnt_from_what_ends(tmp_path: Path) -> None:
     """The kernel loops for ever; one change makes it end soon, one late, others never."""
     bench = bench_of(product(tmp_path, ("++i", "i += 0"), ("int i = 0; i < k;", "int i = 0; i != k;")))

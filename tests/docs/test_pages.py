@@ -42,6 +42,7 @@ def execute(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("page", SESSIONS)
+@pytest.mark.slow
 def test_a_page_s_session_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     if page == "docs/tutorial.md":

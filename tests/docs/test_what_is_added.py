@@ -69,6 +69,7 @@ def test_five_things_are_added_and_each_has_a_test(copy: tuple[Path, list[str]])
 
 
 @pytest.mark.subprocess
+@pytest.mark.slow
 def test_what_the_page_adds_works_and_the_rooms_tests_pass(copy: tuple[Path, list[str]]) -> None:
     folder, tests = copy
     rooms = [f"tests/{name}" for name in OF_THE_ROOMS]

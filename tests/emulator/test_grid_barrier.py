@@ -70,6 +70,7 @@ def test_blocks_that_poll_give_way(tmp_path):
 
 
 @pytest.mark.parametrize(("sync", "kinds"), [("grid.sync()", set()), ("__syncthreads()", {"races"})])
+@pytest.mark.slow
 def test_races_between_blocks(tmp_path, sync, kinds):
     out, parts = np.zeros((2, 256), np.float32), np.zeros(256, np.float32)
     found = kernel(tmp_path, sync).check(4, 64, out, parts, 2, checks="races")
@@ -84,6 +85,7 @@ def test_races_between_blocks(tmp_path, sync, kinds):
         ("", set()),
     ],
 )
+@pytest.mark.slow
 def test_a_plain_launch_is_an_error(tmp_path, host, kinds):
     out, parts = np.zeros((2, 256), np.float32), np.zeros(256, np.float32)
     found = kernel(tmp_path, launch=host).check(4, 64, out, parts, 2, checks="resources")

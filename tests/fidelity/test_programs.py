@@ -19,6 +19,7 @@ def texts() -> list[str]:
     return [program_case(number).ptx for number in range(PROGRAMS)]
 
 
+@pytest.mark.slow
 def test_no_guard_stands_before_a_set(texts: list[str]) -> None:
     assert not [number for number, text in enumerate(texts) if GUARDED_SET.search(text)]
     assert any("mov.b32 %r7, %w; }" in text for text in texts)  # the guard copies what it wrote

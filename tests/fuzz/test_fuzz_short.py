@@ -50,6 +50,7 @@ def serve(connection):
 
 
 @pytest.mark.subprocess
+@pytest.mark.slow
 def test_exceptions_crashes_and_hangs_are_found_by_number(tmp_path, monkeypatch):
     (tmp_path / "trapped_targets.py").write_text(TRAPS)
     monkeypatch.syspath_prepend(tmp_path)

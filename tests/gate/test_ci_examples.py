@@ -19,6 +19,7 @@ def kernels(here):
     return Path("kernels")
 
 
+@pytest.mark.slow
 def test_github_actions(kernels, run):
     text = (ROOT / "examples" / "github-actions.yml").read_text()
     command = re.search(r"run: >-\n((?: {10}.*\n)+)", text)

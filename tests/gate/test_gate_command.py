@@ -47,6 +47,7 @@ def test_cases_variants_and_architectures(folder, run):
     assert code == 0 and out == "2 checks: 2 ok\n"
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_costs_its_own_task(folder):
     """The reference kills the process that checks its card."""
     write_card(folder, "again")

@@ -56,6 +56,7 @@ def test_one_that_does_not_is_an_error_of_the_card(here, run, name):
     assert case["status"] == "error" and "own.py" in case["problem"]["message"]
 
 
+@pytest.mark.slow
 def test_what_it_leaves_for_the_end_changes_nothing(tmp_path):
     late = "import atexit, os\natexit.register(os._exit, 0)\n"
     wrong = late + "def f(inputs, symbols):\n    return inputs['a'] @ inputs['b'] + 1\n"

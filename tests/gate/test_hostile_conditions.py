@@ -37,6 +37,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow(folder):
     """What `ulimit -f` says is what a full disk says: reports are missing, whole, or as they were."""
     (folder / "run.json").write_text("old")

@@ -152,6 +152,7 @@ def test_a_damaged_file_is_not_believed(here, own_cache, damage):
 
 
 @pytest.mark.subprocess
+@pytest.mark.slow
 def test_processes_share_it_and_keep_the_order(here):
     cards = [write_right(Path()), write_wrong(Path())]
     tasks = [Task(card, arch) for card in cards for arch in ("sm_80", "sm_90")]

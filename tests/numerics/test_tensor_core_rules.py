@@ -61,6 +61,7 @@ def test_software_m8n8k4() -> None:
     assert not mma_rule("sm_75", "mma", "m8n8k4", "f16", "f16", "f32", "f32").software
 
 
+@pytest.mark.slow
 def test_software_m8n8k4_with_an_f16_result_adds_pairs_to_c_one_after_the_other() -> None:
     """The order of FMUL, FFMA and FADD in the SASS of ptxas 13.0; a chain over k gives other bits here."""
     rule = mma_rule("sm_90", "mma", "m8n8k4", "f16", "f16", "f16", "f16")

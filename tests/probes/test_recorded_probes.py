@@ -44,6 +44,7 @@ def test_a_difference_is_seen() -> None:
 
 
 @pytest.mark.subprocess
+@pytest.mark.slow
 def test_what_is_recorded_is_all_that_is_compared(tmp_path: Path) -> None:
     file = tmp_path / "probes.json"
     command = [sys.executable, str(VECTORS / "record_probes.py"), str(file), "--backend", "emulator"]

@@ -63,6 +63,7 @@ def test_an_interrupt_ends_the_wait(told: list[str]) -> None:
     ended.set()
 
 
+@pytest.mark.slow
 def test_the_compiler_leaves_python_alone(told: list[str]) -> None:
     from wmmadiag.compile.driver import compile_text
 

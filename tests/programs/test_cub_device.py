@@ -273,6 +273,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_iterators_whose_references_are_classes(tmp_path: Path) -> None:
     """Those of Thrust's vectors: what they point to is no `double&`."""
     source = tmp_path / "program.cu"

@@ -174,6 +174,7 @@ int main() {
     assert done.stdout == "7 1 1\n", done.stderr
 
 
+@pytest.mark.slow
 def test_what_thrust_does_not_have_is_an_error_at_its_line(tmp_path: Path) -> None:
     done = run(tmp_path, THRUST.replace("thrust::sequence(", "thrust::sequence_of_what("))
     assert done.returncode == 2, done.stderr

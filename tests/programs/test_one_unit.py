@@ -23,6 +23,7 @@ def complaints(text, folder):
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize("part", [".", "libraries"])
+@pytest.mark.slow
 def test_the_sources_of_a_part_go_together(part, tmp_path):
     sources = [path.resolve() for path in sorted((NATIVE / part).glob("*.cpp"))]
     assert sources

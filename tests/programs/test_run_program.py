@@ -79,6 +79,7 @@ def test_a_report_has_standard_output_to_itself(tmp_path: Path) -> None:
     assert "hello 1000\n17 17 1029 -x\n" in done.stderr and done.returncode == 2
 
 
+@pytest.mark.slow
 def test_each_kind_of_launch_becomes_a_card_that_runs(tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(FIRST)
     words = [sys.executable, "-m", "wmmadiag"]
@@ -179,6 +180,7 @@ int main(int argc, char**) {
 """
 
 
+@pytest.mark.slow
 def test_errors_of_the_runtime_and_of_host_code_are_told_with_their_lines(tmp_path: Path) -> None:
     right = run(tmp_path, FAULTS)
     assert right.returncode == 0, right.stderr
@@ -237,6 +239,7 @@ int main(int, char** argv) {
 """
 
 
+@pytest.mark.slow
 def test_limits_samples_and_reports_of_a_run(tmp_path: Path) -> None:
     right = run(tmp_path, TILES, "--sample-blocks", "3", "--leaks", "--", "1")
     assert (right.returncode, right.stdout) == (0, "40\n"), right.stderr
@@ -365,6 +368,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_names_of_internal_linkage_are_each_sources_own(tmp_path: Path) -> None:
     for number, name in enumerate(("first", "second"), 1):
         macros = f"#define NAME {name}\n#define START {number * 1000}\n#define SCALE {number}"
@@ -494,6 +498,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_a_copy_to_a_symbol_is_waited_for_and_one_that_says_async_is_not(tmp_path: Path) -> None:
     done = run(tmp_path, SYMBOL_BESIDE_A_STREAM)
     assert (done.returncode, done.stdout) == (0, "12\n"), done.stderr

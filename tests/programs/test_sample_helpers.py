@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
 """
 
 
+@pytest.mark.slow
 def test_the_helpers_of_the_samples_are_there(tmp_path: Path) -> None:
     done = run(tmp_path, HELPED, "--", "--n=12", "-name=hi", "--scale=2.5")
     assert done.stdout == (

@@ -30,6 +30,7 @@ def test_one_test_per_case_variant_and_architecture(pytester):
     pytester.runpytest("-k", "filled and two", "--wmmadiag-diagnose=no").assert_outcomes(failed=1, deselected=3)
 
 
+@pytest.mark.slow
 def test_a_failure_is_its_diagnosis_and_writes_a_report(pytester):
     write_right(pytester.path)
     write_wrong(pytester.path)
@@ -58,6 +59,7 @@ def test_what_failed_last_is_selected(pytester, words):
     assert "wrong.toml::two[sm_90] FAILED" in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_told_once(pytester):
     write_wrong(pytester.path)
     result = pytester.runpytest()
@@ -178,6 +180,7 @@ def test_the_fixture_checks_a_card_or_a_source(pytester):
 
 
 @pytest.mark.subprocess
+@pytest.mark.slow
 def test_under_xdist(pytester):
     pytest.importorskip("xdist")
     write_right(pytester.path)

@@ -42,6 +42,7 @@ def test_a_wrong_one_is_asked_about_not_taken_for_something_else(tmp_path):
 ONES = {"M": "up", "N": "wide", "K": "tokens"}
 
 
+@pytest.mark.slow
 def test_the_meaning_by_which_alone_a_wrong_kernel_runs_is_asked_about(tmp_path):
     path = written(tmp_path, renamed(RIGHT.replace("0.0f", "1.0f"), ONES))
     report = check(path)

@@ -46,6 +46,7 @@ def test_a_comment_that_is_out_of_date_is_passed_over(tmp_path, old, new):
     assert not any("as a comment" in one for one in report.assumed)
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_with_such_a_comment_is_asked_about(tmp_path):
     path = written(tmp_path, COMMENT + KERNEL.replace("0.0f", "1.0f"))
     try:

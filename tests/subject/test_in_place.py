@@ -65,6 +65,7 @@ def test_what_is_read_alone(code):
     assert not writes_to(code, "x")
 
 
+@pytest.mark.slow
 def test_wrong_groups_are_not_right(tmp_path):
     with pytest.raises(ConfigurationError, match="not everything about the kernel"):
         checked(tmp_path, "grouped_gemm", "depth = 0", "depth = 16", computes="grouped_gemm")

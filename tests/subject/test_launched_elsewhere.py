@@ -67,6 +67,7 @@ def test_a_header_is_checked_as_the_project_launches_it(project):
     assert status(project) == "passed"
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_of_a_header_is_not_right(project):
     project.write_text(KERNEL.replace("k < K; k", "k < K - TILE; k"))
     assert project.read_text() != KERNEL

@@ -132,6 +132,7 @@ def test_a_mistake_in_any_of_them_is_not_called_right(tmp_path, capsys, source, 
     assert main(["check", str(broken)]) != 0, capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_each_is_judged_alone_where_together_they_are_no_operation(capsys):
     assert main(["check", str(SETS / "unseen9" / "mlp_two_linears.cu")]) == 0
     assert "2 checks: 2 ok" in capsys.readouterr().out

@@ -75,6 +75,7 @@ def test_blocks_by_bounds_constants_and_literals():
     assert likely_blocks("threadIdx.y * 16", (), ())[0] == (32, 4)
 
 
+@pytest.mark.slow
 def test_dynamic_shared_memory_is_what_a_block_reaches(tmp_path):
     root = Path(__file__).resolve().parents[2]
     card = open_subject(root / "kernels/attention/lookalike/packed_qkv.cu", SubjectOptions())
@@ -82,6 +83,7 @@ def test_dynamic_shared_memory_is_what_a_block_reaches(tmp_path):
     assert card.launch.grid == ("ceil_div(Sq, 64)", "H * B")
 
 
+@pytest.mark.slow
 def test_what_is_found_under_such_a_launch_is_undecided(tmp_path):
     path = tmp_path / "k.cu"
     body = _WARP + "const int row = blockIdx.y * 64 + warp % 4 * 16, col = blockIdx.x * 32 + warp / 4 * 16;"

@@ -85,6 +85,7 @@ def test_batched_products_get_a_pointer_to_each_matrix():
     assert [one["batch"] for one in symbols(report)] == [1, 3]
 
 
+@pytest.mark.slow
 def test_one_instantiation_of_two_adds_to_what_is_there(capsys):
     from wmmadiag.cli.main import main
 
@@ -136,6 +137,7 @@ def test_numbers_that_only_host_code_tells_are_taken_for_what_the_result_fits():
     assert "B is K, O is N, I is M and A stored as K×M" in " ".join(report.assumed)
 
 
+@pytest.mark.slow
 def test_what_host_code_has_a_word_for_is_not_what_one_letter_says():
     report = wmmadiag.check(LAST / "conv_implicit_nhwc.cu")  # member p is passed pad: it is not the height of outputs
     assert report.exit_code == 0
@@ -164,6 +166,7 @@ def test_a_fragments_shape_is_no_size_of_the_matrix():
     assert min(one["K"] for one in symbols(report)) >= 64
 
 
+@pytest.mark.slow
 def test_a_window_hides_keys_in_every_case():
     report = wmmadiag.check(BLIND / "swa_fwd.cu")
     assert report.exit_code == 0
@@ -187,6 +190,7 @@ def test_an_optional_array_is_there():
     assert "null" not in " ".join(report.assumed)
 
 
+@pytest.mark.slow
 def test_a_bias_that_only_the_name_has_is_asked_for(tmp_path):
     text = (READING / "thrust_bias_gemm.cu").read_text()
     path = tmp_path / "k.cu"
@@ -265,6 +269,7 @@ def test_a_comparison_with_zero_is_an_activation(code, word):
     assert told_by_formulas("gemm", code).get("activation") == word
 
 
+@pytest.mark.slow
 def test_a_number_that_host_code_counts_is_what_it_counts(tmp_path):
     text, counted = (LAST / "splitk_atomic_gemm.cu").read_text(), "int kPerSplit = ((K + splits - 1) / splits"
     report = wmmadiag.check(LAST / "splitk_atomic_gemm.cu")

@@ -160,6 +160,7 @@ def test_text_that_no_compiler_takes_raises_nothing() -> None:
             assert "defines the kernel" in str(problem)
 
 
+@pytest.mark.slow
 def test_the_largest_kernel_is_read_and_changed_soon() -> None:
     path = "kernels/attention_fused/kernel.cu"
     texts = {path: (ROOT / path).read_bytes()}

@@ -144,6 +144,7 @@ def test_calls_in_a_row_compose(tmp_path):
     assert {one.output for one in report.cases[0].observations} == {"sum", "probs"}
 
 
+@pytest.mark.slow
 def test_a_part_that_a_composed_kernel_leaves_out_is_no_right_result(tmp_path):
     broken = COMPOSED.replace("float x = a[r * cols + c] + b[r * cols + c];", "float x = a[r * cols + c];")
     with pytest.raises(ConfigurationError, match="what should the kernel compute"):
