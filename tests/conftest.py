@@ -1,16 +1,16 @@
 """What holds for all tests: hypothesis finds mistakes, not busy machines; Ctrl-C is what it is on a terminal.
 
-What one test has compiled, no other compiles again. Products of matrices take one thread, as under the command.
+What one test has compiled, no other compiles again, nor does the next session. Products of matrices take one thread,
+as under the command.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from collections import Counter
+from pathlib import Path
 
 import compilations
 import pytest
@@ -43,14 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
         several = team.processes
         team.processes = lambda threads: several(threads or 1)
-    else:
-        os.environ[compilations.VARIABLE] = tempfile.mkdtemp(prefix="wmmadiag-tests-")
+    elif config.pluginmanager.hasplugin("cacheprovider"):
+        os.environ[compilations.VARIABLE] = str(config.cache.mkdir("compiled"))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove it."""
-    if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ.pop(compilations.VARIABLE, ""), ignore_errors=True)
+    """What is no longer asked for goes."""
+    if not hasattr(config, "workerinput") and (folder := os.environ.pop(compilations.VARIABLE, "")):
+        compilations.forget_unused(Path(folder))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,7 @@
-"""NVRTC's answers, kept for one session of tests: tests that compile one text in folders of their own compile it once.
+"""NVRTC's answers, kept beside pytest's cache: tests that compile one text in folders of their own compile it once.
 
-Between tests in other processes, too. What is kept is NVRTC's alone: everything around it is done anew in each test.
+Between tests in other processes and sessions, too; another NVRTC, or other headers of the toolkit, are asked anew. What
+is kept is NVRTC's alone: everything around it is done anew in each test. `pytest --cache-clear` forgets it.
 """
 
 from __future__ import annotations
@@ -10,22 +11,36 @@ import json
 import os
 import re
 import tempfile
+import time
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wmmadiag.compile import nvrtc
 from wmmadiag.compile.nvrtc import NvrtcResult
+from wmmadiag.compile.toolchain import toolchain
 
 VARIABLE = "WMMADIAG_TESTS_COMPILED"
 """Names the folder where the answers are."""
 _FOLDER = re.compile(re.escape(tempfile.gettempdir()) + r"/pytest-of-[^/]+/pytest-\d+/(?:popen-gw\d+/)?\w+")
 """A test's own folder: another test compiles the same text elsewhere."""
 _COMPILED = nvrtc._compiled
+_ANSWERS = ("NVRTC_SUCCESS", "NVRTC_ERROR_COMPILATION")
+"""What a text alone decides."""
+_DAY = 24 * 3600.0
+_UNUSED = 7 * _DAY
 
 
 def serve(kept: bool) -> None:
     """Answer from what is kept from here on, or have everything compiled."""
     nvrtc._compiled = _kept if kept and os.environ.get(VARIABLE) else _COMPILED
+
+
+def forget_unused(folder: Path) -> None:
+    """Remove what no session has asked for in a week."""
+    for path in folder.iterdir():
+        if time.time() - path.stat().st_mtime > _UNUSED:
+            path.unlink(missing_ok=True)
 
 
 def _kept(
@@ -41,6 +56,7 @@ def _kept(
         return _COMPILED(*given)
     folders: list[str] = []
     parts = [
+        *toolchain().fingerprint(),
         str(Path.cwd()),
         file_name,
         text if isinstance(text, str) else text.decode("utf-8", "surrogateescape"),
@@ -53,16 +69,20 @@ def _kept(
     key = hashlib.sha256(json.dumps([_neutral(part, folders) for part in parts]).encode()).hexdigest()
     path = Path(os.environ[VARIABLE]) / key
     if path.is_file():
-        told = json.loads(path.read_text("utf-8"))
+        if time.time() - path.stat().st_mtime > _DAY:
+            path.touch()
+        told = json.loads(zlib.decompress(path.read_bytes()))
         found = {name: _own(told[name], folders) for name in ("log", "ptx", "status")}
         lowered = {_own(name, folders): _own(mangled, folders) for name, mangled in told["lowered"].items()}
         return NvrtcResult(told["ok"], lowered=lowered, **found)
     made = _COMPILED(*given)
+    if made.status not in _ANSWERS:
+        return made
     told = {name: _neutral(getattr(made, name), folders) for name in ("log", "ptx", "status")}
     told["lowered"] = {_neutral(name, folders): _neutral(one, folders) for name, one in made.lowered.items()}
     handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(json.dumps({"ok": made.ok, **told}))
+    with os.fdopen(handle, "wb") as file:
+        file.write(zlib.compress(json.dumps({"ok": made.ok, **told}).encode(), 1))
     Path(name).replace(path)  # whole, or not at all
     return made
 
