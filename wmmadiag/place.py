@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 # Headers of the toolkit and of the compiler: <root>/include/crt/mma.hpp, cuda_fp16.hpp, cuda/std/…
 _HEADER = re.compile(
-    r"/include/|(^|/)(crt|cooperative_groups|cuda/std|cub)/|(^|/)(cuda_|mma\.|sm_|device_)[^/]*\.(h|hpp)$"
+    r"/include/|(^|/)(crt|cooperative_groups|cuda/std|cub)/|(^|/)(cuda_|mma\.|sm_|device_|__nv_nvrtc_builtin)[^/]*\.(h|hpp)$"
 )
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 

@@ -49,17 +49,10 @@ typedef int cufftHandle;
 #define CUFFT_FORWARD -1
 #define CUFFT_INVERSE 1
 """
-_BROUGHT["thrust/functional.h"] = b"""namespace thrust {
-template <class A, class R> struct unary_function { typedef A argument_type; typedef R result_type; };
-template <class A, class B, class R> struct binary_function {
-  typedef A first_argument_type; typedef B second_argument_type; typedef R result_type;
-};
-}
-"""
 # Of Thrust, what the compiler for device code takes as it is: types that kernels use, and what their headers read.
 _OF_KERNELS = (
     "thrust/complex.h", "thrust/pair.h", "thrust/tuple.h", "thrust/random.h", "thrust/random/", "thrust/detail/",
-    "thrust/type_traits/",
+    "thrust/type_traits/", "thrust/iterator/",
 )  # fmt: skip
 _HOST_FOLDERS = (
     "ATen/ torch/ c10/ caffe2/ pybind11/ nanobind/ cub/device/ thrust/ gtest/ gmock/ benchmark/ boost/ fmt/ "
@@ -79,4 +72,5 @@ def is_host_header(name: str) -> bool:
 
 def brought(name: str) -> bytes:
     """The text that stands for such a header in device code."""
-    return _BROUGHT.get(name, b"")
+    kernels = b"#include <thrust/device_ptr.h>\n" if name.startswith("thrust/") else b""
+    return kernels + _BROUGHT.get(name, b"")

@@ -118,9 +118,11 @@ class Frame:
         return f"{self.number}:{name}"
 
     def place(self, place: Place) -> Place:
-        """The place with the chain of calls that led here."""
+        """The place with the chain of calls that led here; what stands in no file is at the call."""
         if self.call is None:
             return place
+        if not place.file:
+            return self.call
         if place not in self._places:
             self._places[place] = _extend(place, self.call)
         return self._places[place]

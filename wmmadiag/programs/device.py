@@ -20,9 +20,10 @@ from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.programs.build import LAMBDA, ProgramSource, Symbol
-from wmmadiag.programs.link import heap, linked, missing, original, private
+from wmmadiag.programs.link import heap, linked, missing, original, placeless, private
 from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.shipped import NATIVE
+from wmmadiag.programs.textures import OURS, TEXTURES, as_calls
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.indirect import function_address
 from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
@@ -34,6 +35,7 @@ BEFORE_BULK_COPIES = "sm_89"
 """The last architecture before bulk copies and clusters: its PTX runs on each later chip, too."""
 _TO_THE_HOST = re.compile(r"\.volatile\.(?!shared)|\.sys\b")
 _BODIES = re.compile(r"^[^\n/]*\.(?:entry (?P<name>[\w$]+)|func\b)(?P<body>.*?^\})", re.DOTALL | re.MULTILINE)
+_ABI = re.compile(r"\b_V_\d+_SM_\w+?::")
 _SEPARATELY = "--relocatable-device-code=true"
 
 
@@ -213,13 +215,13 @@ class DeviceHalf:
             number_of_arch = self.options.arch.removeprefix("sm_")
             if not (unit.portable and number_of_arch.isdigit() and int(number_of_arch) >= _BULK_COPIES):
                 raise
-            older = self.compile(unit, arch=BEFORE_BULK_COPIES)
-            kernel = _entry_of(older.entries, entry.name)
-            if kernel is None:
-                raise
             try:
+                older = self.compile(unit, arch=BEFORE_BULK_COPIES)
+                kernel = _entry_of(older.entries, entry.name)
+                if kernel is None:
+                    raise refused
                 made = self._loaded(older, kernel, number, {})
-            except UnsupportedError:
+            except (UnsupportedError, CompileError):
                 raise refused from None
             reason = str(refused).partition("\n")[0]
             self.notes.append(f"{made.name} runs as compiled for {BEFORE_BULK_COPIES}: {reason}")
@@ -274,10 +276,21 @@ class DeviceHalf:
             module, known = linked(module, parse(text, name="heap.cu")), known | own
         for number, one in enumerate(self.units):
             if number != unit and missing(module):
-                text = private(self.compile(one, separately=True).ptx, number)
+                text = private(as_calls(self.compile(one, separately=True).ptx), number)
                 other = parse(text, name=f"module {number}")
                 module, known = linked(module, other), self._places(other, number) | known
+        if any(one.startswith(OURS) for one in missing(module)):
+            module = linked(module, self._textures)
         return module, known
+
+    @cached_property
+    def _textures(self) -> Module:
+        """What kernels call for textures and surfaces."""
+        return placeless(parse(self._device_part(TEXTURES).ptx, name=TEXTURES.name))
+
+    def _device_part(self, source: Path) -> Compilation:
+        options = CompileOptions(arch=self.options.arch, extra=(_SEPARATELY,))
+        return compile_source(source, options, use_cache=self.use_cache)
 
     def turn_heap(self, view: Callable[[int], int]) -> None:
         """Before a launch: what earlier ones freed may be given out by malloc.
@@ -295,10 +308,7 @@ class DeviceHalf:
     @cached_property
     def _heap(self) -> tuple[str, dict[str, int]]:
         """What kernels call for memory, and where their variables lie."""
-        source = NATIVE / "device" / "heap.cu"
-        compilation = compile_source(
-            source, CompileOptions(arch=self.options.arch, extra=(_SEPARATELY,)), use_cache=self.use_cache
-        )
+        compilation = self._device_part(NATIVE / "device" / "heap.cu")
         size = self.heap()
         places = {
             "wmmadiag_heap": self.place("the heap of malloc in kernels", size.to_bytes(8, "little") + bytes(size))
@@ -320,7 +330,7 @@ class DeviceHalf:
         Args:
             unit: number of the source; None: PTX that the program brought, with the `addresses` of its variables.
         """
-        module = parse(compilation.ptx, name=ptx_name(compilation.ptx), entry=entry.name)
+        module = parse(as_calls(compilation.ptx), name=ptx_name(compilation.ptx), entry=entry.name)
         named: Mapping[str, tuple[str, ...]] = {}
         if unit is not None:
             addresses, named = self._places(module, unit), self.units[unit].kernels
@@ -390,4 +400,5 @@ def _entry_of(entries: Sequence[Entry], symbol: str) -> Entry | None:
 
 
 def _bare(text: str | None) -> str:
-    return "".join((text or "").split())
+    """A name without spaces, and without the namespace by which Thrust and CUB tell architectures apart."""
+    return _ABI.sub("", "".join((text or "").split()))

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from wmmadiag.emulator.select_control import DEVICE_RUNTIME
+from wmmadiag.place import Place
 from wmmadiag.ptx.indirect import SOURCE
 from wmmadiag.ptx.ir import Module, SymbolAddress
 
@@ -41,6 +42,16 @@ def linked(module: Module, other: Module) -> Module:
     variables = {**other.variables, **module.variables}
     variables |= {name: one for name, one in other.variables.items() if variables[name].extern}
     return replace(module, functions=functions, variables=variables)
+
+
+def placeless(module: Module) -> Module:
+    """A module whose instructions stand in no file: what happens in them is told at the line that called."""
+    nowhere = Place("", 0)
+    functions = {
+        name: replace(one, instructions=tuple(replace(each, place=nowhere) for each in one.instructions))
+        for name, one in module.functions.items()
+    }
+    return replace(module, functions=functions)
 
 
 def private(ptx: str, number: int) -> str:

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "arrays.hpp"
 #include "graph.hpp"
 #include "ordering.hpp"
 
@@ -64,11 +65,9 @@ cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t
     return cudaSuccess;
 }
 
-cudaError_t copy3d(const cudaMemcpy3DParms& p, const char* what) {
-    if (p.srcArray != nullptr || p.dstArray != nullptr) {
-        report("launch", "unsupported", "error", std::string(what) + ": arrays of textures are not emulated", "copy between plain memory");
-        return failed(cudaErrorNotSupported);
-    }
+cudaError_t copy3d(const cudaMemcpy3DParms& asked, const char* what) {
+    auto p = asked;
+    if (const auto error = without_arrays(p, what); error != cudaSuccess) return error;
     const auto at = [](const cudaPitchedPtr& memory, const cudaPos& pos, std::size_t z) {
         return static_cast<char*>(memory.ptr) + ((pos.z + z) * memory.ysize + pos.y) * memory.pitch + pos.x;
     };

@@ -19,18 +19,4 @@
 #include <cub/warp/warp_reduce.cuh>
 #include <cub/warp/warp_scan.cuh>
 #include <cub/warp/warp_store.cuh>
-#if CCCL_MAJOR_VERSION >= 3
-// The operators that CUB 3 dropped and most kernels still name.
-namespace cub {
-struct Sum {
-  template <class _WA, class _WB> __host__ __device__ constexpr auto operator()(_WA _Wa, _WB _Wb) const { return _Wa + _Wb; }
-};
-struct Max {
-  template <class _WT> __host__ __device__ constexpr _WT operator()(_WT _Wa, _WT _Wb) const { return _Wb > _Wa ? _Wb : _Wa; }
-};
-struct Min {
-  template <class _WT> __host__ __device__ constexpr _WT operator()(_WT _Wa, _WT _Wb) const { return _Wb < _Wa ? _Wb : _Wa; }
-};
-}
-#endif
 #endif

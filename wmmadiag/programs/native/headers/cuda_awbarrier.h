@@ -1,0 +1,2 @@
+// Device code alone uses what this header declares.
+#pragma once
