@@ -274,7 +274,7 @@ class Served:
         request = Request(
             kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream)
         )
-        self.device.turn_heap(self.runtime.wmmadiag_view)
+        self.device.parts.turn_heap(self.runtime.wmmadiag_view)
         if time.monotonic() > self.told + 1.0:  # of a program that is cut off, what was covered is known
             self.told = time.monotonic()
             begun, *others = self.launches()

@@ -20,23 +20,20 @@ from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.programs.build import LAMBDA, ProgramSource, Symbol
-from wmmadiag.programs.link import heap, linked, missing, original, placeless, private
+from wmmadiag.programs.device_parts import SEPARATELY, DeviceParts
+from wmmadiag.programs.link import linked, missing, original, private
 from wmmadiag.programs.rows import unasked
-from wmmadiag.programs.shipped import NATIVE
-from wmmadiag.programs.textures import OURS, TEXTURES, as_calls
+from wmmadiag.programs.textures import as_calls
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.indirect import function_address
 from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
 
-HEAP_LISTS = 40
-"""`lists` of native/device/heap.cu."""
 _BULK_COPIES = 90
 BEFORE_BULK_COPIES = "sm_89"
 """The last architecture before bulk copies and clusters: its PTX runs on each later chip, too."""
 _TO_THE_HOST = re.compile(r"\.volatile\.(?!shared)|\.sys\b")
 _BODIES = re.compile(r"^[^\n/]*\.(?:entry (?P<name>[\w$]+)|func\b)(?P<body>.*?^\})", re.DOTALL | re.MULTILINE)
 _ABI = re.compile(r"\b_V_\d+_SM_\w+?::")
-_SEPARATELY = "--relocatable-device-code=true"
 
 
 @dataclass
@@ -131,6 +128,7 @@ class DeviceHalf:
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
         self.notes: list[str] = []
+        self.parts = DeviceParts(self.options.arch, self.place, self.heap, self.use_cache)
 
     def compile(self, unit: ProgramSource, *, separately: bool = False, arch: str = "") -> Compilation:
         """The PTX of a source, with the instantiations that the host half uses.
@@ -139,7 +137,7 @@ class DeviceHalf:
             separately: with functions that it does not call itself, for kernels of other sources.
             arch: of the PTX, "sm_89"; "": the device's.
         """
-        extra = (*self.options.extra, *([_SEPARATELY] if separately else ()))
+        extra = (*self.options.extra, *([SEPARATELY] if separately else ()))
         options = replace(self.options, name_expressions=unit.expressions, extra=extra, arch=arch or self.options.arch)
         return compile_source(Path(unit.source), options, use_cache=self.use_cache)
 
@@ -271,52 +269,13 @@ class DeviceHalf:
     ) -> tuple[Module, Mapping[str, int]]:
         """A kernel's module with what other sources of the program define, and the addresses of their variables."""
         known = dict(addresses)
-        if absent & {"malloc", "free"}:
-            text, own = self._heap
-            module, known = linked(module, parse(text, name="heap.cu")), known | own
         for number, one in enumerate(self.units):
             if number != unit and missing(module):
                 text = private(as_calls(self.compile(one, separately=True).ptx), number)
                 other = parse(text, name=f"module {number}")
                 module, known = linked(module, other), self._places(other, number) | known
-        if any(one.startswith(OURS) for one in missing(module)):
-            module = linked(module, self._textures)
-        return module, known
-
-    @cached_property
-    def _textures(self) -> Module:
-        """What kernels call for textures and surfaces."""
-        return placeless(parse(self._device_part(TEXTURES).ptx, name=TEXTURES.name))
-
-    def _device_part(self, source: Path) -> Compilation:
-        options = CompileOptions(arch=self.options.arch, extra=(_SEPARATELY,))
-        return compile_source(source, options, use_cache=self.use_cache)
-
-    def turn_heap(self, view: Callable[[int], int]) -> None:
-        """Before a launch: what earlier ones freed may be given out by malloc.
-
-        Args:
-            view: where this process has the bytes of a device address.
-        """
-        if "_heap" not in self.__dict__:
-            return
-        lists = (ctypes.c_uint64 * (2 * HEAP_LISTS)).from_address(view(self._heap[1]["wmmadiag_heap_lists"]))
-        for one in range(HEAP_LISTS):
-            if lists[one] & 0xFFFFFFFF == 0:
-                lists[one], lists[HEAP_LISTS + one] = lists[HEAP_LISTS + one], 0
-
-    @cached_property
-    def _heap(self) -> tuple[str, dict[str, int]]:
-        """What kernels call for memory, and where their variables lie."""
-        compilation = self._device_part(NATIVE / "device" / "heap.cu")
-        size = self.heap()
-        places = {
-            "wmmadiag_heap": self.place("the heap of malloc in kernels", size.to_bytes(8, "little") + bytes(size))
-        }
-        for one in parse(compilation.ptx, name="heap.cu").variables.values():
-            if one.name not in places and one.size:
-                places[one.name] = self.place(one.name, bytes(one.size))
-        return heap(compilation.ptx), places
+        module, own = self.parts.completed(module, missing(module) | absent)
+        return module, known | dict(own)
 
     def _loaded(
         self,

@@ -122,4 +122,5 @@ def _call(name: str, arguments: list[str], used: set[str]) -> str:
 
 def _declaration(name: str) -> str:
     returned, types = _SIGNATURES[name]
-    return f".extern .func (.param .{returned}) {name} ({', '.join(f'.param .b{one[1:]} p{i}' for i, one in enumerate(types))});"
+    parameters = ", ".join(f".param .b{one[1:]} p{i}" for i, one in enumerate(types))
+    return f".extern .func (.param .{returned}) {name} ({parameters});"

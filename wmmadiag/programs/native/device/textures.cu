@@ -151,8 +151,7 @@ __device__ uint4 fetch_row(const Texture& t, unsigned long long base, float x) {
 }
 
 __device__ unsigned long long layer_of(const Texture& t, int layer) {
-    const int last = static_cast<int>(t.size[2]) - 1;
-    return t.base + static_cast<unsigned long long>(min(max(layer, 0), last)) * t.slice;
+    return t.base + static_cast<unsigned long long>(min(static_cast<unsigned>(layer), t.size[2] - 1)) * t.slice;
 }
 
 // Where the bytes of a surface lie; 0: outside, and nothing is to be read or written.
