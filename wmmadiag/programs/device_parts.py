@@ -1,4 +1,4 @@
-"""What kernels call and the chip's own runtime gives them: sources of `native/device/`, linked in where they are needed."""
+"""What kernels call and a chip's runtime gives them: sources of `native/device/`, linked in where they are needed."""
 
 from __future__ import annotations
 
