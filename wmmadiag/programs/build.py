@@ -60,6 +60,7 @@ class ProgramSource:
     variables: frozenset[str]  # names of the device's variables that it or its headers define
     expressions: tuple[str, ...]  # the instantiations of kernel templates that its host code uses, as NVRTC takes them
     portable: bool = False  # whether none of its files asks which architecture it is compiled for
+    nested: bool = False  # whether its kernels launch kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class _Prepared:
             source = self.own.parsed(file)
             declared = self.own.declared.get(file.key) or declarations(source)
             edits += host_edits(source, declared, closures=closures)
-            self.names.append(device_names(declared))
+            self.names.append(device_names(source, declared))
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
 
@@ -186,6 +187,7 @@ def read_program(folder: Path, runtime: Path) -> BuiltProgram:
             frozenset(one["variables"]),
             tuple(one["expressions"]),
             one["portable"],
+            one["nested"],
         )
         for one in record["units"]
     )
@@ -226,7 +228,8 @@ def _described(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         readable = [demangle(symbol.name) for symbol in its]
         expressions = dict.fromkeys(_expression(name) for name in readable if name.endswith(">") and LAMBDA not in name)
         portable = not any(_ARCHITECTURE.search(file.data) for file in one.tree.every())
-        described = {"source": one.name, "kernels": known, "variables": owned, "portable": portable}
+        nested = any(each.launches for each in one.names)
+        described = {"source": one.name, "kernels": known, "variables": owned, "portable": portable, "nested": nested}
         units.append({**described, "expressions": list(expressions)})
     kernels.sort(key=lambda one: one.start)
     listed = {"kernels": kernels, "variables": variables}

@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
@@ -23,6 +23,9 @@ from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.processes.life import bind_to_parent
 from wmmadiag.programs.build import BuiltProgram, Symbol, read_program
 from wmmadiag.programs.properties import device_properties
+
+if TYPE_CHECKING:
+    from wmmadiag.programs.launches import Request
 
 INVALID_DEVICE_FUNCTION, INVALID_SYMBOL = 98, 13
 UNDECIDED, INTERNAL = 3, 70
@@ -274,6 +277,11 @@ class Served:
         request = Request(
             kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream)
         )
+        error, instructions[0] = self.run(request)
+        return error
+
+    def run(self, request: Request) -> tuple[int, int]:
+        """Run a launch, and what its kernel launched: the error, and all warp instructions."""
         self.device.parts.turn_heap(self.runtime.wmmadiag_view)
         if time.monotonic() > self.told + 1.0:  # of a program that is cut off, what was covered is known
             self.told = time.monotonic()
@@ -283,13 +291,23 @@ class Served:
         if outcome.output:
             text = outcome.output.encode()
             self.runtime.wmmadiag_printed(text, ctypes.c_uint64(len(text)))
-        instructions[0] = outcome.instructions
         if outcome.findings:
             self.send(
-                findings=[dataclasses.asdict(one) for one in outcome.findings], kernel=kernel.name, place=place,
-                number=self.launcher.launches, grid=request.grid, block=request.block,
+                findings=[dataclasses.asdict(one) for one in outcome.findings], kernel=request.kernel.name,
+                place=request.place, number=self.launcher.launches, grid=request.grid, block=request.block,
             )  # fmt: skip
-        return int(outcome.error)
+        error, instructions = int(outcome.error), outcome.instructions
+        if not error:
+            for kernel, one in list(self.device.launched(request.kernel)):
+                parameters = one.parameters[: kernel.parameter_bytes]
+                nested = dataclasses.replace(
+                    request, kernel=kernel, grid=one.grid, block=one.block, shared=one.shared, parameters=parameters
+                )
+                error, more = self.run(nested)
+                instructions += more
+                if error:
+                    break
+        return error, instructions
 
     def property(self, name: bytes) -> int:
         """A property of the device, or "registers:3", those of a kernel as ptxas allocates them."""

@@ -22,6 +22,8 @@ from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.programs.build import LAMBDA, ProgramSource, Symbol
 from wmmadiag.programs.device_parts import SEPARATELY, DeviceParts
 from wmmadiag.programs.link import linked, missing, original, private
+from wmmadiag.programs.nested import DEVICE_RUNTIME, NestedLaunch, entry_at, taken
+from wmmadiag.programs.nested import OPTIONS as NESTED
 from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.textures import as_calls
 from wmmadiag.ptx import parse
@@ -49,6 +51,8 @@ class DeviceKernel:
     bare: EmulatedKernel
     compilation: Compilation  # that it comes from
     entry: Entry
+    unit: int | None = None  # number of the source; None: of PTX that the program brought
+    launches: bool = False  # whether it launches kernels
 
     @property
     def parameter_bytes(self) -> int:
@@ -125,6 +129,7 @@ class DeviceHalf:
         self._known: dict[Symbol, DeviceKernel] = {}
         self._unseen: dict[tuple[int, str], int] = {}
         self._pointing: set[int] = set()
+        self._nested: dict[tuple[int, str], DeviceKernel] = {}
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
         self.notes: list[str] = []
@@ -137,7 +142,7 @@ class DeviceHalf:
             separately: with functions that it does not call itself, for kernels of other sources.
             arch: of the PTX, "sm_89"; "": the device's.
         """
-        extra = (*self.options.extra, *([SEPARATELY] if separately else ()))
+        extra = (*self.options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
         options = replace(self.options, name_expressions=unit.expressions, extra=extra, arch=arch or self.options.arch)
         return compile_source(Path(unit.source), options, use_cache=self.use_cache)
 
@@ -225,6 +230,29 @@ class DeviceHalf:
             self.notes.append(f"{made.name} runs as compiled for {BEFORE_BULK_COPIES}: {reason}")
             return made
 
+    def launched(self, kernel: DeviceKernel) -> Iterator[tuple[DeviceKernel, NestedLaunch]]:
+        """What a kernel that has run launched, in order.
+
+        Raises:
+            UnsupportedError: a kernel that is none of the program's.
+        """
+        if not kernel.launches or kernel.unit is None:
+            return
+        numbers = sorted(range(len(self.units)), key=lambda number: number != kernel.unit)
+        for one in taken(self.view(self.parts.queue)):
+            for number in numbers:
+                compilation = self.compile(self.units[number])
+                name = entry_at(one.kernel, [each.name for each in compilation.entries], function_address)
+                if name is not None:
+                    break
+            else:
+                raise UnsupportedError(f"{kernel.name} launches a kernel that no source of the program defines")
+            key = (number, name)
+            if key not in self._nested:
+                entry = next(each for each in compilation.entries if each.name == name)
+                self._nested[key] = self._loaded_or_older(compilation, entry, number)
+            yield self._nested[key], one
+
     def _places(self, module: Module, unit: int) -> dict[str, int]:
         """Where the variables of a source lie, by their names in its PTX.
 
@@ -293,6 +321,7 @@ class DeviceHalf:
         named: Mapping[str, tuple[str, ...]] = {}
         if unit is not None:
             addresses, named = self._places(module, unit), self.units[unit].kernels
+        launches = any(one.startswith(DEVICE_RUNTIME) for one in missing(module))
         if absent := missing(module):
             module, addresses = self._complete(module, absent, unit, addresses)
         lowered = lower(module, entry.name, self.options.arch, addresses=addresses)
@@ -303,8 +332,9 @@ class DeviceHalf:
         checked = EmulatedKernel(lowered, self.how, origin)
         bare = EmulatedKernel(lowered, replace(self.how, checks=()), origin)
         made = DeviceKernel(
-            len(self.kernels), shown(entry.demangled), parameters, names, checked, bare, compilation, entry
-        )
+            len(self.kernels), shown(entry.demangled), parameters, names, checked, bare, compilation, entry, unit,
+            launches,
+        )  # fmt: skip
         self.kernels.append(made)
         return made
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from wmmadiag.compile.driver import compile_source
 from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.programs import nested
 from wmmadiag.programs.link import heap, linked, placeless
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.textures import OURS, TEXTURES
@@ -46,6 +47,9 @@ class DeviceParts:
             module = linked(module, parse(text, name="heap.cu"))
         if any(one.startswith(OURS) for one in absent):
             module = linked(module, self._textures)
+        if any(one.startswith(nested.DEVICE_RUNTIME) for one in absent):
+            module = linked(module, self._launches)
+            places = {**places, nested.QUEUE: self.queue}
         return module, places
 
     def turn_heap(self, view: Callable[[int], int]) -> None:
@@ -76,6 +80,16 @@ class DeviceParts:
             if one.name not in places and one.size:
                 places[one.name] = self.place(one.name, bytes(one.size))
         return heap(compilation.ptx), places
+
+    @cached_property
+    def queue(self) -> int:
+        """Where kernels write down what they launch."""
+        return self.place(nested.QUEUE, nested.empty_queue())
+
+    @cached_property
+    def _launches(self) -> Module:
+        """What kernels call to launch others."""
+        return placeless(parse(nested.named(self._compiled(nested.SOURCE).ptx), name=nested.SOURCE.name))
 
     @cached_property
     def _textures(self) -> Module:

@@ -19,6 +19,7 @@ from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
 from wmmadiag.programs.kernel_names import base_name
+from wmmadiag.programs.nested import QUEUE
 from wmmadiag.programs.progress import Progress
 from wmmadiag.programs.repeats import Alike, Repeats, Stretch
 from wmmadiag.programs.rows import FEWEST, MOST, in_turns, turns_of
@@ -111,7 +112,7 @@ class Launcher:
             return self._halved(request) if self.halves else LaunchOutcome(0, 0, "", (), False)
         alike = self._alike_of(request)
         self.runtime.wmmadiag_keep(int(bool(self.checks) and not request.kernel.talks))
-        if (known := self.repeats.of(alike)) is not None:
+        if not request.kernel.launches and (known := self.repeats.of(alike)) is not None:
             alike.count += 1
             self._tell(request, known.stretches)
             return LaunchOutcome(0, known.instructions, "", (), False)
@@ -169,12 +170,13 @@ class Launcher:
         blocks = request.grid[0] * request.grid[1] * request.grid[2]
         sample = self.sample if watch and self.sample < blocks else 0
         self.sampled += sample != 0
-        footprint = Footprint(memory) if request.streams and self.checks and not sample else None
+        told = [one for one in memory if not one.name.startswith(QUEUE)]
+        footprint = Footprint(told) if request.streams and self.checks and not sample else None
         if footprint is not None or sample:
             how = replace(emulated.options, observer=footprint, sample=sample)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
         turns = turns_of(request.grid, kernel.unasked)
-        alone = watch or footprint is not None or kernel.talks or not FEWEST <= turns.count <= MOST
+        alone = watch or footprint is not None or kernel.talks or kernel.launches or not FEWEST <= turns.count <= MOST
         touched: tuple[int, ...] | None = None
         self.runtime.wmmadiag_called(kernel.name.encode())
         self.runtime.wmmadiag_watch()
