@@ -71,6 +71,13 @@ struct normal_iterator : wmmadiag_pointer<normal_iterator<Pointer>, typename Poi
 }  // namespace detail
 
 template <class T>
+__host__ __device__ void swap(T& a, T& b) {
+    T kept = a;
+    a = b;
+    b = kept;
+}
+
+template <class T>
 __host__ __device__ T* raw_pointer_cast(T* at) { return at; }
 template <class T>
 __host__ __device__ T* raw_pointer_cast(const device_ptr<T>& at) { return at.get(); }
