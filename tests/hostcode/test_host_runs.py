@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.events import Launch, Product
+from wmmadiag.hostcode.events import HostLaunch, Product
 from wmmadiag.hostcode.host import runs
 from wmmadiag.hostcode.program import read_program
 from wmmadiag.hostcode.types import is_open
@@ -212,7 +212,7 @@ def test_products_of_a_library_on_the_same_arrays(tmp_path):
     )
     events = ran(tmp_path, text)[0].events
     launch, product = events
-    assert isinstance(launch, Launch) and isinstance(product, Product)
+    assert isinstance(launch, HostLaunch) and isinstance(product, Product)
     assert product.transposed == (True, False) and (product.alpha, product.beta) == (1.0, 0.0)
     assert product.a.buffer is launch.arguments[1].buffer and product.b.buffer is launch.arguments[0].buffer
 

@@ -271,13 +271,13 @@ def check(
     def judged(target: str) -> KernelReport:
         if card.derived is None:
             return checked(card, target)
-        from wmmadiag.subject.check import Session, most_tried, session_for
+        from wmmadiag.subject.check import CardSession, most_tried, session_for
         from wmmadiag.subject.exercised import tried_at_all
         from wmmadiag.subject.settling import settled
 
-        made: list[Session] = []
+        made: list[CardSession] = []
 
-        def session(report: KernelReport) -> Session:
+        def session(report: KernelReport) -> CardSession:
             """One for all that is tried, which takes no more than a multiple of the card as it was derived."""
             if not made:
                 few = replace(limits, instructions=most_tried(report, limits.instructions))

@@ -15,7 +15,7 @@ from wmmadiag.errors import WmmadiagError
 
 if TYPE_CHECKING:
     from wmmadiag.results.model import CaseResult
-    from wmmadiag.subject.check import Session
+    from wmmadiag.subject.check import CardSession
 
 
 KILLED, NOT_RUN = "error killed", "error not-run"
@@ -94,7 +94,7 @@ def run_point(setting: WorkSetting, digest: str, point: Point) -> Result:
         return Result(key, point, "error", ("error internal",), _line(said))
 
 
-def judged(session: Session, point: Point) -> CaseResult:
+def judged(session: CardSession, point: Point) -> CaseResult:
     """The case as a check reports it."""
     from wmmadiag.subject.check import run_case
 
@@ -102,7 +102,7 @@ def judged(session: Session, point: Point) -> CaseResult:
     return run_case(session, point.case(card), card.variant(point.variant), point.seed or None, point.inputs)[0]
 
 
-def session_of(setting: WorkSetting, digest: str, point: Point) -> Session:
+def session_of(setting: WorkSetting, digest: str, point: Point) -> CardSession:
     """What the cases of a subject share in this process: its card, and kernels that are compiled.
 
     Args:
@@ -115,12 +115,12 @@ def session_of(setting: WorkSetting, digest: str, point: Point) -> Session:
 
 
 @lru_cache(maxsize=16)
-def _session(setting: WorkSetting, digest: str, subject: str, arch: str, schedules: int) -> Session:  # noqa: ARG001
+def _session(setting: WorkSetting, digest: str, subject: str, arch: str, schedules: int) -> CardSession:  # noqa: ARG001
     from wmmadiag import backends
     from wmmadiag.api import open_card
     from wmmadiag.checks import native_names, select
     from wmmadiag.checks.run import CheckedRuns
-    from wmmadiag.subject.check import PlainRuns, Session
+    from wmmadiag.subject.check import CardSession, PlainRuns
     from wmmadiag.subject.compiling import SubjectCompiler
 
     chosen = select(setting.checks)
@@ -128,7 +128,9 @@ def _session(setting: WorkSetting, digest: str, subject: str, arch: str, schedul
     loader = backends.backend(setting.backend, limits, native_names(chosen))
     runs = CheckedRuns(chosen, schedules) if chosen or schedules else PlainRuns()
     card = open_card(Path(setting.folder) / subject)
-    return Session(card, arch, loader, SubjectCompiler("auto", use_cache=True, resources=False), runs, readings=False)
+    return CardSession(
+        card, arch, loader, SubjectCompiler("auto", use_cache=True, resources=False), runs, readings=False
+    )
 
 
 def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) -> Result:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from wmmadiag.csource.tree import Source
-from wmmadiag.csource.units import Key, Unit, read_units
+from wmmadiag.csource.units import CodeUnit, Key, read_units
 
 Line: TypeAlias = tuple[str, int]
 """A file and a line of it, from 1."""
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 class _Walk:
     """What was met on the way: units, and names with what was asked of them."""
 
-    units: set[Unit]
+    units: set[CodeUnit]
     asked: set[tuple[str, Key]]
 
     def first(self, what: str, keys: Iterable[Key]) -> list[Key]:
@@ -100,9 +100,9 @@ class Dependences:
             if pointers:
                 yield pointers, memory
 
-    def _further(self, front: Sequence[Unit], walk: _Walk, known: Container[Line]) -> list[Unit]:
+    def _further(self, front: Sequence[CodeUnit], walk: _Walk, known: Container[Line]) -> list[CodeUnit]:
         """The units one dependence behind those of a front that were not met before."""
-        found: list[Unit] = []
+        found: list[CodeUnit] = []
         open_ones = list(front)
         while open_ones:
             for one in self._behind(open_ones.pop(), walk, known):
@@ -113,7 +113,7 @@ class Dependences:
                         open_ones.append(one)
         return found
 
-    def _behind(self, unit: Unit, walk: _Walk, known: Container[Line]) -> Iterator[Unit]:
+    def _behind(self, unit: CodeUnit, walk: _Walk, known: Container[Line]) -> Iterator[CodeUnit]:
         yield from unit.around
         if any((unit.file, line) in known for line in unit.lines):
             return
@@ -131,20 +131,20 @@ class Dependences:
                 yield from callee.results
 
     @cached_property
-    def _by_line(self) -> dict[Line, list[Unit]]:
+    def _by_line(self) -> dict[Line, list[CodeUnit]]:
         return _grouped(((unit.file, line), unit) for unit in self._units for line in unit.lines)
 
     @cached_property
-    def _leaving(self) -> dict[tuple[str, int], list[Unit]]:
+    def _leaving(self) -> dict[tuple[str, int], list[CodeUnit]]:
         """File and block → the conditions in it under which a thread leaves it."""
         return _grouped(((unit.file, unit.blocks[0]), unit) for unit in self._units if unit.leaves and unit.blocks)
 
     @cached_property
-    def _calling(self) -> dict[Key, list[Unit]]:
+    def _calling(self) -> dict[Key, list[CodeUnit]]:
         return _grouped((key, unit) for unit in self._units for key in unit.calls)
 
     @cached_property
-    def _defining(self) -> dict[Key, list[Unit]]:
+    def _defining(self) -> dict[Key, list[CodeUnit]]:
         """Name → the units that give it a value, or write what it stands for."""
         stores = _grouped((key, unit) for unit in self._units for key in unit.stores)
         # A pointer is declared after what it is made of: the last first.
@@ -155,13 +155,13 @@ class Dependences:
         return {key: list(dict.fromkeys([*self._declaring.get(key, ()), *stores.get(key, ())])) for key in keys}
 
     @cached_property
-    def _declaring(self) -> dict[Key, list[Unit]]:
+    def _declaring(self) -> dict[Key, list[CodeUnit]]:
         """Name → its declaration, and for a pointer what points it elsewhere."""
         return _grouped((key, unit) for unit in self._units for key in unit.defines)
 
 
-def _grouped(pairs: Iterable[tuple[_T, Unit]]) -> dict[_T, list[Unit]]:
-    made: dict[_T, list[Unit]] = {}
+def _grouped(pairs: Iterable[tuple[_T, CodeUnit]]) -> dict[_T, list[CodeUnit]]:
+    made: dict[_T, list[CodeUnit]] = {}
     for key, unit in pairs:
         made.setdefault(key, []).append(unit)
     return made

@@ -44,11 +44,11 @@ class Callee:
 
     key: Key  # what calls it
     kernel: bool
-    results: list[Unit] = field(default_factory=list)  # the units that give a caller something
+    results: list[CodeUnit] = field(default_factory=list)  # the units that give a caller something
 
 
 @dataclass(slots=True, eq=False)
-class Unit:
+class CodeUnit:
     """A simple statement, the head of one that governs others, or a definition of a macro."""
 
     file: str
@@ -58,7 +58,7 @@ class Unit:
     end: int
     lines: Sequence[int]  # its own
     # the units that govern it, the nearest first; blocks: offsets of the blocks around it, likewise
-    around: tuple[Unit, ...] = ()
+    around: tuple[CodeUnit, ...] = ()
     blocks: tuple[int, ...] = ()
     leaves: bool = False  # whether a thread may leave a block around it here
     function: Callee | None = None  # whose it is
@@ -77,7 +77,7 @@ class Unit:
 class Units:
     """All units of some sources."""
 
-    units: list[Unit] = field(default_factory=list)
+    units: list[CodeUnit] = field(default_factory=list)
     callees: dict[Key, list[Callee]] = field(default_factory=dict)  # functions and lambdas by what calls them
     # pointer or reference → the names of what it may be a part of, in the order of declaration
     stands_for: dict[Key, set[Key]] = field(default_factory=dict)
@@ -132,18 +132,22 @@ class _UnitReader:
         for macro in macros(self.source.data, self.source.code.spans).values():
             lines = range(self.source.place_at(macro.start).line, self.source.place_at(macro.end).line + 1)
             words = {("", word) for word in _WORD.findall(macro.body)}
-            unit = Unit(self.file, "macro", macro.start, macro.end, lines, defines={("", macro.name)}, uses=set(words))
+            unit = CodeUnit(
+                self.file, "macro", macro.start, macro.end, lines, defines={("", macro.name)}, uses=set(words)
+            )
             unit.calls = {key for key in words if key[1] in self.functions}
             self.units.append(unit)
 
-    def _body(self, body: Node, callee: Callee, parameters: Sequence[Variable], around: tuple[Unit, ...] = ()) -> None:
+    def _body(
+        self, body: Node, callee: Callee, parameters: Sequence[Variable], around: tuple[CodeUnit, ...] = ()
+    ) -> None:
         first = len(self.units)
         self._statements(body, around, callee)
         written = {self._declared(one) for one in parameters}
         callee.results += [one for one in self.units[first:] if one.gives or not written.isdisjoint(one.stores)]
 
-    def _statements(self, node: Node, around: tuple[Unit, ...], callee: Callee) -> None:
-        open_ones: list[tuple[Node, tuple[Unit, ...], tuple[int, ...]]] = [(node, around, ())]
+    def _statements(self, node: Node, around: tuple[CodeUnit, ...], callee: Callee) -> None:
+        open_ones: list[tuple[Node, tuple[CodeUnit, ...], tuple[int, ...]]] = [(node, around, ())]
         while open_ones:
             one, around, blocks = open_ones.pop()
             inside = one.named_children
@@ -158,11 +162,11 @@ class _UnitReader:
         self,
         node: Node,
         bodies: Sequence[Node],
-        around: tuple[Unit, ...],
+        around: tuple[CodeUnit, ...],
         blocks: tuple[int, ...],
         callee: Callee | None,
-    ) -> Unit:
-        unit = Unit(self.file, node.type, node.start_byte, node.end_byte, (), around, blocks, function=callee)
+    ) -> CodeUnit:
+        unit = CodeUnit(self.file, node.type, node.start_byte, node.end_byte, (), around, blocks, function=callee)
         self.units.append(unit)
         for condition in _left_by(unit):
             condition.leaves = True
@@ -178,7 +182,7 @@ class _UnitReader:
             self._lambda(unit, one, around)
         return unit
 
-    def _node(self, unit: Unit, node: Node) -> None:
+    def _node(self, unit: CodeUnit, node: Node) -> None:
         """What one node of a unit defines, uses and calls."""
         if node.type in _NAMES:
             if not _is_declared(node):
@@ -204,7 +208,7 @@ class _UnitReader:
             alone = write.whole and pointer is not None and pointer.pointers > 0 and not pointer.reference
             (unit.defines if alone else unit.stores).add(key)
 
-    def _declaration(self, unit: Unit, variable: Variable, value: Node | None) -> None:
+    def _declaration(self, unit: CodeUnit, variable: Variable, value: Node | None) -> None:
         key = self._declared(variable) if unit.function is not None else ("", variable.name)
         unit.defines.add(key)
         address = value is not None and value.type == "pointer_expression"
@@ -216,7 +220,7 @@ class _UnitReader:
             if name == whole or (other is not None and _is_memory(other)):
                 self.stands_for.setdefault(key, set()).add(self._meant(name))
 
-    def _lambda(self, unit: Unit, node: Node, around: tuple[Unit, ...]) -> None:
+    def _lambda(self, unit: CodeUnit, node: Node, around: tuple[CodeUnit, ...]) -> None:
         body = child(node, "body")
         if body is None:
             return
@@ -298,7 +302,7 @@ def _is_memory(variable: Variable) -> bool:
     return variable.pointers > 0 or variable.reference or bool(variable.dimensions)
 
 
-def _left_by(jump: Unit) -> Iterator[Unit]:
+def _left_by(jump: CodeUnit) -> Iterator[CodeUnit]:
     """The conditions under which a thread leaves a block around them, as it jumps."""
     if jump.kind not in _JUMPS:
         return

@@ -15,7 +15,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ptx import parse
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
-from wmmadiag.subject.check import PlainRuns, Session
+from wmmadiag.subject.check import CardSession, PlainRuns
 from wmmadiag.subject.compiling import SubjectCompiler
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Target:
 
         Raises: as `open_target`.
         """
-        session = Session(self.card, self.arch, _load, compiler, PlainRuns())
+        session = CardSession(self.card, self.arch, _load, compiler, PlainRuns())
         loaded = session.kernel(self.case, self.variant)
         assert isinstance(loaded.kernel, EmulatedKernel)
         return replace(self, kernel=loaded.kernel, compilation=loaded.compilation, kept=compiler.kept)
@@ -121,7 +121,7 @@ def open_target(
         raise ConfigurationError(f"{card.path}: the card has no cases", hint="add [[cases]] with the sizes to run")
     chosen_case = card.case(case) if case else card.cases[0]
     chosen_variant = card.variant(variant) if variant else card.variants[0]
-    session = Session(card, arch, _load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
+    session = CardSession(card, arch, _load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
     loaded = session.kernel(chosen_case, chosen_variant)
     assert isinstance(loaded.kernel, EmulatedKernel)
     return Target(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source
-from wmmadiag.csource.units import Key, Unit, read_units
+from wmmadiag.csource.units import CodeUnit, Key, read_units
 from wmmadiag.diagnose.changes import Change, TextEdit
 
 _KINDS = ("local", "parameter")
@@ -24,8 +24,8 @@ class Readers:
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._texts = {file: source.data.decode("latin-1") for file, source in sources.items()}
-        self._readers: dict[Key, set[Unit]] = {}
-        self._units: dict[str, list[Unit]] = {}
+        self._readers: dict[Key, set[CodeUnit]] = {}
+        self._units: dict[str, list[CodeUnit]] = {}
         written: set[Key] = set()
         for unit in read_units(sources).units:
             self._units.setdefault(unit.file, []).append(unit)
@@ -45,7 +45,7 @@ class Readers:
                         self._unread.add(one.name)
         self._known: dict[TextEdit, tuple[Counter[str], Counter[str]]] = {}
 
-    def _own(self, unit: Unit, key: Key) -> bool:
+    def _own(self, unit: CodeUnit, key: Key) -> bool:
         """Whether a statement reads a variable for the variable alone, as `x = max(x, y)` does."""
         if key not in unit.stores | unit.defines or key[0] != unit.file:
             return False
@@ -73,7 +73,7 @@ class Readers:
                 return True
         return False
 
-    def _named_no_more(self, unit: Unit, change: Change, name: str) -> bool:
+    def _named_no_more(self, unit: CodeUnit, change: Change, name: str) -> bool:
         """Whether a statement names a variable no longer once a change is made."""
         edits = [
             one for one in change.edits if one.file == unit.file and unit.start <= one.start and one.end <= unit.end
@@ -83,7 +83,7 @@ class Readers:
         whole = Counter(_NAME.findall(self._texts[unit.file][unit.start : self._end(unit)]))[name]
         return whole <= sum(self._counted(edit)[0][name] for edit in edits)
 
-    def _end(self, unit: Unit) -> int:
+    def _end(self, unit: CodeUnit) -> int:
         """Where a statement's own text ends, without what it governs."""
         inner = [one.start for one in self._units[unit.file] if unit in one.around and one.start > unit.start]
         return min(inner, default=unit.end)

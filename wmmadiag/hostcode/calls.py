@@ -22,7 +22,7 @@ from wmmadiag.hostcode.library import function_of, method_of
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import template_values, type_text
 from wmmadiag.hostcode.places import assigned, converted, place_of
-from wmmadiag.hostcode.program import Found, plain_name
+from wmmadiag.hostcode.program import HostFunction, plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import bytes_of, plain, pointee
 from wmmadiag.hostcode.values import (
@@ -141,7 +141,7 @@ def _method(machine: Machine, node: Node, called: Node, scope: Scope) -> Value:
     return unknown_call(machine, node, scope)
 
 
-def _overload(found: Sequence[Found], count: int, explicit: int) -> Found | None:
+def _overload(found: Sequence[HostFunction], count: int, explicit: int) -> HostFunction | None:
     """The function that takes so many arguments and explicit template arguments."""
     open_ones = [one for one in found if one.function.body is not None]
     fitting = []
@@ -161,7 +161,7 @@ def _is_pack(parameter: Variable) -> bool:
 
 def run_function(
     machine: Machine,
-    found: Found,
+    found: HostFunction,
     values: Sequence[Value],
     explicit: Sequence[Value],
     scope: Scope,
@@ -220,7 +220,9 @@ def _initialised(machine: Machine, node: Node, scope: Scope, this: Struct | None
     cell.value = assigned(machine, name, cell.type, value)
 
 
-def _bind(machine: Machine, found: Found, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope) -> None:
+def _bind(
+    machine: Machine, found: HostFunction, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope
+) -> None:
     owner = found.function.scope.rpartition("::")[2].partition("<")[0]
     launches = bool(machine.program.sites(found.source, found.function.body)) or owner in machine.program.classes
     for index, parameter in enumerate(found.function.parameters):

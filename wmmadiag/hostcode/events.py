@@ -13,7 +13,7 @@ from wmmadiag.place import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class HostLaunch:
     """One launch of a kernel.
 
     Attributes:
@@ -75,4 +75,4 @@ class Product:
     place: Place | None = None
 
 
-Event: TypeAlias = Launch | Product
+Event: TypeAlias = HostLaunch | Product

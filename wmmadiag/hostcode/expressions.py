@@ -15,12 +15,12 @@ from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
 from wmmadiag.hostcode.types import bytes_of
 from wmmadiag.hostcode.values import (
     Cell,
+    CharacterText,
     Closure,
     HostAddress,
     Items,
     KernelName,
     Pointer,
-    Text,
     TypeName,
     Unknown,
     Value,
@@ -61,7 +61,7 @@ def _character(machine: Machine, node: Node, scope: Scope) -> Value:
 
 @handles("string_literal", "concatenated_string", "raw_string_literal")
 def _string(machine: Machine, node: Node, scope: Scope) -> Value:
-    return Text(scope.source.text(node).strip("\"'"))
+    return CharacterText(scope.source.text(node).strip("\"'"))
 
 
 @handles("parenthesized_expression", "condition_clause")

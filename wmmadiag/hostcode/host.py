@@ -12,10 +12,10 @@ from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.calls import run_closure, run_function
 from wmmadiag.hostcode.classes import constructed, resolved_type
-from wmmadiag.hostcode.events import Event, Launch
+from wmmadiag.hostcode.events import Event, HostLaunch
 from wmmadiag.hostcode.machine import Answer, Machine, PathEnd
 from wmmadiag.hostcode.names import template_values
-from wmmadiag.hostcode.program import Found, Program, Site
+from wmmadiag.hostcode.program import HostFunction, HostProgram, Site
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import is_integer, is_real, plain, split_template
 from wmmadiag.hostcode.values import Cell, HostAddress, Items, Pointer, Struct, TypeName, Unknown, Value
@@ -25,14 +25,14 @@ _DEEPEST_AGAIN = 12  # decisions before one whose branches launch the same
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class HostRun:
     """What one run of a function met."""
 
     machine: Machine  # with the launches, the usual values of symbols, and their names
     complete: bool  # whether it came to its end
 
     @property
-    def launches(self) -> Sequence[Launch]:
+    def launches(self) -> Sequence[HostLaunch]:
         """In their order."""
         return self.machine.launches
 
@@ -43,12 +43,12 @@ class Run:
 
 
 def runs(
-    program: Program,
+    program: HostProgram,
     answer: Answer | None = None,
     multiplied: Sequence[str] = (),
     types: Mapping[str, str] = MappingProxyType({}),
     only: str = "",
-) -> tuple[Run, ...]:
+) -> tuple[HostRun, ...]:
     """Runs that together make every launch which the host code can make, as far as it is understood.
 
     `main` comes first: what it launches has sizes. Then come functions that nobody calls, then what is left.
@@ -60,7 +60,7 @@ def runs(
         only: the qualified name of the one function to run.
     """
     covered: set[Site] = set()
-    found: list[Run] = []
+    found: list[HostRun] = []
     for root in _roots(program):
         if only and root.function.qualified != only:
             continue
@@ -73,7 +73,7 @@ def runs(
     return tuple(found)
 
 
-def _roots(program: Program) -> Iterator[Found]:
+def _roots(program: HostProgram) -> Iterator[HostFunction]:
     """Host functions in the order in which they are worth running."""
     every = list(program.host_functions())
     called: set[str] = set()
@@ -83,20 +83,20 @@ def _roots(program: Program) -> Iterator[Found]:
             if name != one.function.name:
                 called.add(name)
 
-    def rank(one: Found) -> tuple[bool, bool, bool]:
+    def rank(one: HostFunction) -> tuple[bool, bool, bool]:
         return one.function.name != "main", one.function.name in called, bool(one.function.template)
 
     return iter(sorted(every, key=rank))
 
 
 def _runs_of(
-    program: Program,
-    root: Found,
+    program: HostProgram,
+    root: HostFunction,
     answer: Answer | None,
     multiplied: Sequence[str],
     types: Mapping[str, str],
     covered: set[Site],
-) -> Iterator[Run]:
+) -> Iterator[HostRun]:
     """Runs of one function: as its conditions usually are, then for every branch that may launch something else.
 
     Last come branches that launch the same with other template arguments, of which each may make one of its own.
@@ -119,7 +119,7 @@ def _runs_of(
         seen |= machine.sites
         named = {(one.kernel.name, one.kernel.arguments) for one in machine.launches}
         if not again or named - made:
-            yield Run(machine, complete)
+            yield HostRun(machine, complete)
         made |= named
         taken = tuple(one.taken for one in machine.decisions)
         gone |= {(one.place, one.taken) for one in machine.decisions}
@@ -134,7 +134,7 @@ def _runs_of(
                     later.append((*taken[:position], number))
 
 
-def _run(machine: Machine, root: Found) -> bool:
+def _run(machine: Machine, root: HostFunction) -> bool:
     scope = Scope(root.source)
     function = root.function
     try:
@@ -166,7 +166,7 @@ def _call_back(machine: Machine) -> None:
         run_closure(machine, closure, values, [])
 
 
-def _object_of(machine: Machine, root: Found, scope: Scope) -> Struct | None:
+def _object_of(machine: Machine, root: HostFunction, scope: Scope) -> Struct | None:
     """The object whose method a run begins with, its members as if they were parameters."""
     owner = root.function.scope.rpartition("::")[2].partition("<")[0]
     if owner not in machine.program.classes:
@@ -175,7 +175,7 @@ def _object_of(machine: Machine, root: Found, scope: Scope) -> Struct | None:
     return found if isinstance(found, Struct) else None
 
 
-def _instantiated(machine: Machine, root: Found, scope: Scope) -> list[Value]:
+def _instantiated(machine: Machine, root: HostFunction, scope: Scope) -> list[Value]:
     """The arguments with which the source instantiates a function template: `template void launch<half>(…);`."""
     if not root.function.template:
         return []

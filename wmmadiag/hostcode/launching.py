@@ -11,11 +11,11 @@ from wmmadiag.hostcode.classes import (
     constructed,
 )
 from wmmadiag.hostcode.evaluation import evaluate
-from wmmadiag.hostcode.events import Launch
+from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.places import converted, recast
-from wmmadiag.hostcode.program import Found, plain_name
+from wmmadiag.hostcode.program import HostFunction, plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term
 from wmmadiag.hostcode.types import bytes_of, plain
@@ -37,7 +37,7 @@ from wmmadiag.hostcode.values import (
 )
 
 
-def deduce(found: Found, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope) -> None:
+def deduce(found: HostFunction, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope) -> None:
     """Template parameters from the types of arguments."""
     open_ones = {
         one.name
@@ -104,7 +104,7 @@ def record_launch(
     root = scope
     while root.parent is not None:
         root = root.parent
-    launch = Launch(
+    launch = HostLaunch(
         _deduced(machine, kernel, held),
         as_dim3(grid),
         as_dim3(block),

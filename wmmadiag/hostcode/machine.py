@@ -11,8 +11,8 @@ from typing import TypeAlias
 from wmmadiag.compile.ask.questions import AskScope
 from wmmadiag.csource.nodes import Node
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.events import Event, Launch
-from wmmadiag.hostcode.program import Found, Program, Site
+from wmmadiag.hostcode.events import Event, HostLaunch
+from wmmadiag.hostcode.program import HostFunction, HostProgram, Site
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.types import is_real
@@ -48,7 +48,7 @@ class Decision:
 class Machine:
     """A run."""
 
-    program: Program
+    program: HostProgram
     script: Sequence[int] = ()  # branches to take, by the order of decisions; beyond it the machine chooses
     usual: dict[str, Number] = field(default_factory=dict)  # symbol → its usual value
     # symbol → names of variables that have been given it, its own first
@@ -56,7 +56,7 @@ class Machine:
     # (condition, whether it holds) of the branches that were taken and of checks that passed
     facts: list[tuple[Term, bool]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[HostLaunch] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     sites: set[Site] = field(default_factory=set)  # places that name a kernel and have been run
     # symbols whose values only the compiler can say: an expression, and where it stands
@@ -221,10 +221,10 @@ class Machine:
             answers = self.answer(list(open_ones.values()))
             self.usual |= {name: found for name, found in zip(open_ones, answers, strict=True) if found is not None}
 
-    def host_functions(self, name: str) -> tuple[Found, ...]:
+    def host_functions(self, name: str) -> tuple[HostFunction, ...]:
         """The host functions of a plain name that have a body; a kernel may have the same name."""
         return tuple(one for one in self.program.functions.get(name, ()) if one.host and one.function.body is not None)
 
-    def found(self, name: str) -> tuple[Found, ...]:
+    def found(self, name: str) -> tuple[HostFunction, ...]:
         """The host functions of a plain name."""
         return tuple(one for one in self.program.functions.get(name, ()) if one.host or one.function.body is None)

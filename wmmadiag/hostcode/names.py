@@ -14,7 +14,7 @@ from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, plain
-from wmmadiag.hostcode.values import Cell, FunctionName, KernelName, Struct, Text, TypeName, Unknown, Value
+from wmmadiag.hostcode.values import Cell, CharacterText, FunctionName, KernelName, Struct, TypeName, Unknown, Value
 
 # <climits>, <cmath>, <cfloat>, math_constants.h.
 CONSTANTS = {
@@ -235,7 +235,7 @@ def template_text(machine: Machine, value: Value) -> str:
             if isinstance(known, float)
             else str(known)
         )
-    if isinstance(value, TypeName | Unknown | Text):
+    if isinstance(value, TypeName | Unknown | CharacterText):
         return value.text
     if isinstance(value, KernelName):
         return value.name + (f"<{', '.join(value.arguments)}>" if value.arguments else "")

@@ -12,6 +12,7 @@ from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, is_integer, is_real, plain, pointee, scalar
 from wmmadiag.hostcode.values import (
     Cell,
+    CharacterText,
     Closure,
     FunctionName,
     HostAddress,
@@ -19,7 +20,6 @@ from wmmadiag.hostcode.values import (
     KernelName,
     Pointer,
     Struct,
-    Text,
     TypeName,
     Unknown,
     Value,
@@ -114,7 +114,7 @@ def operation(op: str, a: Value, b: Value, text: str) -> Value:
         return Pointer(a.buffer, combined(op, a.offset, b), a.element)
     if isinstance(b, Pointer) and isinstance(a, Term) and op == "+":
         return Pointer(b.buffer, combined(op, b.offset, a), b.element)
-    if op in ("==", "!=") and isinstance(a, Text | TypeName) and type(a) is type(b):
+    if op in ("==", "!=") and isinstance(a, CharacterText | TypeName) and type(a) is type(b):
         return number((a == b) is (op == "=="))
     if (
         op in ("==", "!=")

@@ -26,7 +26,7 @@ Site: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HostFunction:
     """A function with the file that it stands in."""
 
     source: Source
@@ -57,13 +57,13 @@ class Alias:
 
 
 @dataclass(slots=True)
-class Program:
+class HostProgram:
     """A source with the user's own headers, headers first."""
 
     sources: tuple[Source, ...]
     macros: Mapping[str, Macro]  # those that are left as names of values
     # by plain name, kernels and device functions among them
-    functions: dict[str, list[Found]] = field(default_factory=dict)
+    functions: dict[str, list[HostFunction]] = field(default_factory=dict)
     # classes, aliases, variables, enumerators: of namespaces and classes, by plain name
     classes: dict[str, list[Class]] = field(default_factory=dict)
     aliases: dict[str, Alias] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Program:
             self._instantiations[source.name] = list(descendants(source.root, "template_instantiation"))
         return self._instantiations[source.name]
 
-    def instantiated(self, template: Found) -> list[str]:
+    def instantiated(self, template: HostFunction) -> list[str]:
         """The name expressions of a function template's explicit instantiations, each once: `launch<half>`."""
         found = [
             (source, next(descendants(one, "template_function"), None))
@@ -91,7 +91,7 @@ class Program:
         own = [arguments for name, _, arguments in texts if name.split("::")[-1].strip() == template.function.name]
         return [f"{template.function.qualified}<{one}" for one in dict.fromkeys(own)]
 
-    def kernels(self, name: str = "") -> list[Found]:
+    def kernels(self, name: str = "") -> list[HostFunction]:
         """The kernels of a plain name, those with a body first; all without one."""
         listed = self.functions.get(name, []) if name else [one for each in self.functions.values() for one in each]
         return sorted((one for one in listed if one.function.kernel), key=lambda one: one.function.body is None)
@@ -100,7 +100,7 @@ class Program:
         """Whether a plain name is that of a kernel."""
         return any(one.function.kernel for one in self.functions.get(name, ()))
 
-    def host_functions(self) -> Iterator[Found]:
+    def host_functions(self) -> Iterator[HostFunction]:
         """The host functions that have a body, in the order of the text."""
         for each in self.functions.values():
             yield from (one for one in each if one.host and one.function.body is not None)
@@ -156,7 +156,7 @@ def _is_plainly_called(name: Node) -> bool:
     return all(one.type != "kernel_call_syntax" for one in outer.children)
 
 
-def read_program(text: str, file: str, include_paths: Sequence[Path], defines: Mapping[str, str | None]) -> Program:
+def read_program(text: str, file: str, include_paths: Sequence[Path], defines: Mapping[str, str | None]) -> HostProgram:
     """A source with the headers of its own that it includes, macros expanded.
 
     Args:
@@ -172,7 +172,7 @@ def read_program(text: str, file: str, include_paths: Sequence[Path], defines: M
         here = expanded(one.text, {**known, **before.get(one.key, {})}, defines)
         known |= here.macros
         parsed.append(parse(here.text, one.name, known))
-    program = Program(tuple(parsed), known)
+    program = HostProgram(tuple(parsed), known)
     for source in parsed:
         _declare(program, source)
     return program
@@ -191,10 +191,10 @@ def _defined_before(tree: SourceTree, defines: Mapping[str, str | None]) -> dict
     return found
 
 
-def _declare(program: Program, source: Source) -> None:
+def _declare(program: HostProgram, source: Source) -> None:
     found = declarations(source)
     for function in found.functions:
-        program.functions.setdefault(function.name, []).append(Found(source, function))
+        program.functions.setdefault(function.name, []).append(HostFunction(source, function))
     for record in found.records:
         program.classes.setdefault(split_template(record.name)[0], []).append(Class(source, record))
     for variable in found.variables:

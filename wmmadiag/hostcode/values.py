@@ -10,7 +10,7 @@ from wmmadiag.csource.nodes import Node
 from wmmadiag.hostcode.terms import ONE, ZERO, Term
 
 if TYPE_CHECKING:
-    from wmmadiag.hostcode.program import Found
+    from wmmadiag.hostcode.program import HostFunction
     from wmmadiag.hostcode.scopes import Scope
 
 
@@ -91,7 +91,7 @@ class KernelName:
 class FunctionName:
     """Functions of one name, with explicit template arguments, and the object that a method is called on."""
 
-    found: tuple[Found, ...]
+    found: tuple[HostFunction, ...]
     arguments: tuple[TemplateValue, ...] = ()
     this: Struct | None = None
 
@@ -112,7 +112,7 @@ class TypeName:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class CharacterText:
     """A string."""
 
     text: str
@@ -157,7 +157,7 @@ Value: TypeAlias = (
     | FunctionName
     | Closure
     | TypeName
-    | Text
+    | CharacterText
     | Unknown
     | Tensor
 )

@@ -196,7 +196,7 @@ class Trait:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Signs:
     """What tells that a kernel computes an operation, besides the spellings of its roles."""
 
     names: str  # words in the names of kernels that speak for it
@@ -261,7 +261,7 @@ class Operation:
     work: str = ""
     # distributions of inputs that are hard for it, by name
     hard_inputs: Mapping[str, HardInput] = field(default_factory=dict)
-    told: Told | None = None  # what tells it by names and code; None for what nothing tells
+    signs: Signs | None = None  # what tells it by names and code; None for what nothing tells
     choices: tuple[Choice, ...] = ()  # what may be read in more than one way
     judged: bool = True  # whether anything is expected of the outputs
 

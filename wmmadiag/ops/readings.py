@@ -88,12 +88,12 @@ def _together(operation: Operation, assumed: Assumed) -> Iterator[Choice]:
         found = []
         for other, one in operation.packed.items():
             for layout in one.layouts if {*one.parts} == {*parts} else ():
-                told = f"{_listed(one.parts)} in one tensor stored as {layout}"
-                found.append(Alternative(told, packed=(other, layout)))
+                words = f"{_listed(one.parts)} in one tensor stored as {layout}"
+                found.append(Alternative(words, packed=(other, layout)))
                 plain = layout.replace(str(len(parts)), "")
                 if beside:  # an output of the same axes is stored like them, or as it is
-                    told = f"{told}, {_listed(beside)} as {plain}"
-                    found.append(Alternative(told, layouts=dict.fromkeys(beside, plain), packed=(other, layout)))
+                    words = f"{words}, {_listed(beside)} as {plain}"
+                    found.append(Alternative(words, layouts=dict.fromkeys(beside, plain), packed=(other, layout)))
         yield Choice(f"How do {_listed(parts)} lie in one tensor?", "storage", tuple(found))
 
 
@@ -185,10 +185,10 @@ def _combined(
     layouts: dict[str, str] = {}
     roles: dict[str, str] = {}
     for one in answers:
-        for told, said in ((parameters, one.parameters), (layouts, one.layouts)):
-            if any(told.get(name, value) != value for name, value in said.items()):
+        for words, said in ((parameters, one.parameters), (layouts, one.layouts)):
+            if any(words.get(name, value) != value for name, value in said.items()):
                 return None
-            told.update(said)  # type: ignore[arg-type]
+            words.update(said)  # type: ignore[arg-type]
         if one.updated is not None:
             over = {name: role.updates for name, role in operation.roles.items() if role.updates}
             roles |= over if one.updated else {old: new for new, old in over.items()}

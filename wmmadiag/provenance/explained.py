@@ -63,7 +63,7 @@ def explained(
         CompileError, KernelFault, BudgetError, UnsupportedError: as for a check.
     """
     from wmmadiag import backends, emulator
-    from wmmadiag.subject.check import PlainRuns, Session
+    from wmmadiag.subject.check import CardSession, PlainRuns
     from wmmadiag.subject.compiling import SubjectCompiler
 
     one = card.case(case) if case else card.cases[0]
@@ -71,7 +71,7 @@ def explained(
     first = bind(card, one, chosen, seed=seed, inputs=inputs)
     role, index = which(first)
     target = arch or backends.default_arch("emulator")
-    session = Session(card, target, emulator.load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
+    session = CardSession(card, target, emulator.load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
     loaded = session.kernel(one, chosen).kernel
     assert isinstance(loaded, emulator.EmulatedKernel)
     loaded.options = replace(loaded.options, budget=replace(loaded.options.budget, seconds=seconds))

@@ -15,7 +15,7 @@ from wmmadiag.ops import OPERATIONS, Reading
 from wmmadiag.ops.work import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind, elements_of
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.check import MOST_TRIED, Session, run_case, session_for
+from wmmadiag.subject.check import MOST_TRIED, CardSession, run_case, session_for
 from wmmadiag.subject.drafts.accumulators import computes_in
 from wmmadiag.subject.drafts.recognise import contradicts
 from wmmadiag.subject.drafts.sizes import RAGGED
@@ -36,7 +36,7 @@ _TELLING, _TIMES = 0.25, 2.0  # a part that is no chance, and how far behind all
 
 
 @dataclass(slots=True)
-class Work:
+class ReadingWork:
     """What may still be tried."""
 
     left: float = _WORK  # units
@@ -59,7 +59,7 @@ class Work:
 
 
 @dataclass(slots=True)
-class Tried:
+class TriedReading:
     """What was tried."""
 
     best: str = ""  # the reading under which most elements are near, in words; "" for the one that was assumed
@@ -89,12 +89,12 @@ class Nearest:
         """
         from wmmadiag.subject.target import card_target
 
-        session: Session | None = None
+        session: CardSession | None = None
         found: list[tuple[float, str, Card]] = []
         for name, card in self.seen[:_AGAIN]:
             last = tuple([case for case in card.cases if case.name != RAGGED][-1:])
             session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
-            ran = _ran(session, replace(card, cases=last), Work())
+            ran = _ran(session, replace(card, cases=last), ReadingWork())
             if ran is not None and unwritten(ran) <= 1 - _NEAR:
                 found.append((nearness(ran), name, card))
         found.sort(key=lambda one: -one[0])
@@ -118,8 +118,8 @@ def right_one(candidates: Iterator[tuple[str, Card | None]], nearest: Nearest | 
     """
     from wmmadiag.subject.target import card_target
 
-    work = Work()
-    session: Session | None = None
+    work = ReadingWork()
+    session: CardSession | None = None
     for name, card in candidates:
         work.left -= _DRAFT
         if work.over:
@@ -132,7 +132,7 @@ def right_one(candidates: Iterator[tuple[str, Card | None]], nearest: Nearest | 
         ran = _ran(replace_card(first, card), card, work)
         if ran is None:
             continue
-        for reading, other in _readings(replace_card(first, card), ran, name, Tried(), work):
+        for reading, other in _readings(replace_card(first, card), ran, name, TriedReading(), work):
             if _is_right_everywhere(replace_card(first, other), work):  # in squares one extent is as good as another
                 return _joined(name, reading), other
         if nearest is not None:
@@ -148,10 +148,10 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
     from wmmadiag.subject.target import card_target
 
     session = session_for(card, card_target(card, None), None, None)
-    work = Work()
+    work = ReadingWork()
     if _is_right_everywhere(session, work):
         return "", card
-    for name, other in alternatives(card, session, Tried(), work):
+    for name, other in alternatives(card, session, TriedReading(), work):
         if _is_right_everywhere(replace_card(session, other), work):
             return name, other
         if work.over:
@@ -159,7 +159,7 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
     return None
 
 
-def _is_right_everywhere(session: Session, work: Work) -> bool:
+def _is_right_everywhere(session: CardSession, work: ReadingWork) -> bool:
     card = session.card
     for case in card.cases:
         if case.name == RAGGED:
@@ -183,7 +183,9 @@ def elements(card: Card) -> Callable[[Case], int]:
     return count
 
 
-def alternatives(card: Card, session: Session, tried: Tried, work: Work) -> Iterator[tuple[str, Card]]:
+def alternatives(
+    card: Card, session: CardSession, tried: TriedReading, work: ReadingWork
+) -> Iterator[tuple[str, Card]]:
     """Other cards under which some case of the kernel is right, each with what it reads otherwise, in words."""
     from wmmadiag.subject.drafts.other_cards import added_cards, cards_of_other_operations, reassigned_cards
     from wmmadiag.subject.drafts.other_sizes import resized_cards
@@ -209,14 +211,14 @@ def alternatives(card: Card, session: Session, tried: Tried, work: Work) -> Iter
             yield _joined(f"it computes {operation}", name), other
 
 
-def replace_card(session: Session, card: Card) -> Session:
+def replace_card(session: CardSession, card: Card) -> CardSession:
     """A session for another card of the same kernel; compiled kernels are shared."""
-    other = Session(card, session.arch, session.backend, session.compiler, session.runs, readings=session.readings)
+    other = CardSession(card, session.arch, session.backend, session.compiler, session.runs, readings=session.readings)
     other.loaded = session.loaded
     return other
 
 
-def _ran(session: Session, card: Card, work: Work) -> BoundCase | None:
+def _ran(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | None:
     """The first case of a card that runs to its end, as the kernel left it."""
     variant = card.variants[0]
     for case in card.cases:
@@ -239,7 +241,9 @@ def _ran(session: Session, card: Card, work: Work) -> BoundCase | None:
     return None
 
 
-def _readings(session: Session, bound: BoundCase, sizes: str, tried: Tried, work: Work) -> Iterator[tuple[str, Card]]:
+def _readings(
+    session: CardSession, bound: BoundCase, sizes: str, tried: TriedReading, work: ReadingWork
+) -> Iterator[tuple[str, Card]]:
     """The readings under which a run is right, without running it again where that can be."""
     card = session.card
     if unwritten(bound) > 1 - _NEAR:
@@ -294,7 +298,7 @@ def _contradicts(card: Card) -> bool:
     return contradicts(entry, card.computes.operation, card.computes.parameters)
 
 
-def _arithmetic(card: Card, session: Session, bound: BoundCase) -> Iterator[tuple[Reading, Card]]:
+def _arithmetic(card: Card, session: CardSession, bound: BoundCase) -> Iterator[tuple[Reading, Card]]:
     """Coarser arithmetic of which the compiled kernel has the instructions."""
     loaded = session.kernel(bound.case, bound.variant)
     for reading, other in other_readings(card, changes=2):

@@ -25,7 +25,7 @@ from wmmadiag.launch import Launch, LoadedKernel
 from wmmadiag.results.model import CaseResult
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
-from wmmadiag.subject.check import Backend, Session, run_case
+from wmmadiag.subject.check import Backend, CardSession, run_case
 from wmmadiag.subject.compiling import SubjectCompiler, Texts
 from wmmadiag.subject.verdict import Verdict, wrong_masks
 
@@ -135,7 +135,7 @@ class Workbench:
     inputs: str = ""
     launch: LaunchShape | None = None  # in place of the card's, or None
     _used: dict[str, int] = field(default_factory=dict)
-    _sessions: dict[tuple[tuple[str, str], ...], tuple[Session, _Recording]] = field(default_factory=dict)
+    _sessions: dict[tuple[tuple[str, str], ...], tuple[CardSession, _Recording]] = field(default_factory=dict)
 
     @property
     def source(self) -> Path:
@@ -199,13 +199,13 @@ class Workbench:
             return _USUAL
         return Budget(max(_TIMES * self._used[case.name], _LEAST), seconds=0)
 
-    def _session(self, texts: Texts) -> tuple[Session, _Recording]:
+    def _session(self, texts: Texts) -> tuple[CardSession, _Recording]:
         key = tuple(sorted((str(path), text) for path, text in texts.items()))
         if key not in self._sessions:
             runs = _Recording(CheckedRuns(self.checks))
             compiler = self.compiler if not texts else partial(self.compiler.changed, texts=texts)
             self._sessions[key] = (
-                Session(self.card, self.arch, self.backend, compiler, runs, readings=not texts),
+                CardSession(self.card, self.arch, self.backend, compiler, runs, readings=not texts),
                 runs,
             )
             while len(self._sessions) > 64:

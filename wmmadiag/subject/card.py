@@ -167,7 +167,7 @@ class Derived:
 
     options: SubjectOptions  # with which it was derived
     # of what it says that the user or the host code itself shows, and nobody guessed: "operation", "storage", "sizes"
-    told: frozenset[str]
+    stated: frozenset[str]
     # draft, kernel: that it was made of
     draft: Draft
     kernel: Kernel

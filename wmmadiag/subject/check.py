@@ -37,7 +37,7 @@ from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import repeating
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
-from wmmadiag.subject.together import StagedRuns, Stages, Together
+from wmmadiag.subject.together import LaunchSteps, StagedRuns, Together
 from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
 
 
@@ -102,7 +102,7 @@ class Loaded:
 
 
 @dataclass(slots=True)
-class Session:
+class CardSession:
     """What the cases of one card share: compiled kernels and expectations."""
 
     # card, arch: what is run, as what
@@ -125,7 +125,7 @@ class Session:
         if self._stages() is not None and not isinstance(self.runs, StagedRuns):
             self.runs = StagedRuns(self.runs)
 
-    def _stages(self) -> Stages | None:
+    def _stages(self) -> LaunchSteps | None:
         return self.card.derived.kernel.together if self.card.derived is not None else None
 
     def kernel(self, case: Case, variant: Variant) -> Loaded:
@@ -181,9 +181,11 @@ class Session:
         return Loaded(Together(stages, kernels), compiled, compilation, tuple(symbols))
 
 
-def session_for(card: Card, arch: str, backend: Backend | None, compiler: Compiler | None) -> Session:
+def session_for(card: Card, arch: str, backend: Backend | None, compiler: Compiler | None) -> CardSession:
     """A session without checks, for trying out: what does not end soon is given up."""
-    return Session(card, arch, backend or _emulator(MOST_TRIED), compiler or _compiler(), PlainRuns(), readings=False)
+    return CardSession(
+        card, arch, backend or _emulator(MOST_TRIED), compiler or _compiler(), PlainRuns(), readings=False
+    )
 
 
 def check_card(
@@ -230,9 +232,9 @@ def check_card(
     started = time.perf_counter()
     chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
     chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
-    session = Session(card, arch, backend or _emulator(), compiler or _compiler(), runs or PlainRuns())
+    session = CardSession(card, arch, backend or _emulator(), compiler or _compiler(), runs or PlainRuns())
     session.tracer, session.words = tracer, tuple(words)
-    other = None if against is None else Session(against, arch, session.backend, session.compiler, PlainRuns())
+    other = None if against is None else CardSession(against, arch, session.backend, session.compiler, PlainRuns())
     if recorder is not None:
         recorder.begin(card)
     results: list[CaseResult] = []
@@ -274,7 +276,9 @@ def check_card(
     )
 
 
-def _other_kernel(session: Session, case: str, seed: int | None, inputs: str) -> tuple[str, BoundCase, Verdict] | None:
+def _other_kernel(
+    session: CardSession, case: str, seed: int | None, inputs: str
+) -> tuple[str, BoundCase, Verdict] | None:
     """Another kernel's outputs for the case of the same name."""
     card = session.card
     result, bound, verdict = run_case(session, card.case(case), card.variants[0], seed, inputs)
@@ -288,7 +292,7 @@ def _other_kernel(session: Session, case: str, seed: int | None, inputs: str) ->
 
 
 def run_case(
-    session: Session, case: Case, variant: Variant, seed: int | None, inputs: str
+    session: CardSession, case: Case, variant: Variant, seed: int | None, inputs: str
 ) -> tuple[CaseResult, BoundCase | None, Verdict | None]:
     """Compile, run and judge one case: its result, and the bound case and verdict if the kernel ran to its end."""
     card = session.card

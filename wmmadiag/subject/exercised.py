@@ -23,7 +23,7 @@ from wmmadiag.results.model import KernelReport, Problem
 from wmmadiag.subject.alternatives import replace_card
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.check import Session, run_case
+from wmmadiag.subject.check import CardSession, run_case
 from wmmadiag.subject.drafts.guess import distance_for
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
@@ -32,7 +32,7 @@ from wmmadiag.subject.drafts.sizes import RAGGED
 _PARTS, _UNEVEN, _BLOCKS = (2,), 3, (3, 4, 5)  # that are tried besides what was taken
 
 
-def tried_at_all(card: Card, report: KernelReport, session: Session) -> KernelReport:
+def tried_at_all(card: Card, report: KernelReport, session: CardSession) -> KernelReport:
     """The report on a derived card that is right, undecided where a guessed number changes nothing of any case."""
     if card.derived is None or report.status != "passed":
         return report
@@ -54,7 +54,7 @@ def _of_ignored(draft: Draft) -> Problem | None:
     return Problem("undecided", message, hint=hint)
 
 
-def _of_counted(card: Card, session: Session) -> Problem | None:
+def _of_counted(card: Card, session: CardSession) -> Problem | None:
     """What is asked where the kernel is right with what was taken for something that host code counts, and not always.
 
     One part of a sum is the whole of it: two are tried, too. How many blocks go over all tiles must not matter at all.
@@ -108,7 +108,7 @@ def _divides_up(term: Term, name: str) -> bool:
     return any(_divides_up(one, name) for one in term.args if isinstance(one, Term))
 
 
-def _of_idle(card: Card, session: Session) -> Problem | None:
+def _of_idle(card: Card, session: CardSession) -> Problem | None:
     """What is asked where a guessed number changes nothing."""
     assert card.derived is not None
     one = next(_idle(card, session), None)
@@ -120,11 +120,11 @@ def _of_idle(card: Card, session: Session) -> Problem | None:
 
 
 def _said(draft: Draft, argument: DraftArgument) -> str:
-    symbols = names_in(argument.value) & set(draft.untold)
+    symbols = names_in(argument.value) & set(draft.unstated)
     return " ".join(f"--symbol {name}=…" for name in sorted(symbols)) or "`wmmadiag init` writes a card, which has it"
 
 
-def _idle(card: Card, session: Session) -> Iterator[DraftArgument]:
+def _idle(card: Card, session: CardSession) -> Iterator[DraftArgument]:
     """The guessed numbers on which no case depends."""
     assert card.derived is not None
     draft = card.derived.draft
@@ -144,7 +144,7 @@ def _is_guessed(draft: Draft, argument: DraftArgument, said: AbstractSet[str]) -
     names = names_in(argument.value)
     if names & said:
         return False
-    if names & set(draft.untold):
+    if names & set(draft.unstated):
         return True
     extents = {name for table in OPERATIONS[draft.operation].cases for name in table}
     if argument.value in extents:
@@ -152,7 +152,7 @@ def _is_guessed(draft: Draft, argument: DraftArgument, said: AbstractSet[str]) -
     return argument.reason != PASSED
 
 
-def _matters(card: Card, session: Session, case: int, number: int) -> bool:
+def _matters(card: Card, session: CardSession, case: int, number: int) -> bool:
     bound = bind(card, card.cases[case], card.variants[0])
     value = bound.launch.arguments[number]
     kind = np.asarray(value).dtype
@@ -166,7 +166,7 @@ def _matters(card: Card, session: Session, case: int, number: int) -> bool:
     return any(one != ends[0] for one in ends)
 
 
-def _end(bound: BoundCase, session: Session, launch: Launch) -> tuple[object, ...]:
+def _end(bound: BoundCase, session: CardSession, launch: Launch) -> tuple[object, ...]:
     """What a launch leaves: the bytes of all arrays, or how it died."""
     try:
         session.runs.launch(session.kernel(bound.case, bound.variant).kernel, launch)

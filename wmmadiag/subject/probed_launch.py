@@ -22,7 +22,7 @@ from wmmadiag.launch import Dim3, LoadedKernel
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.check import Session
+from wmmadiag.subject.check import CardSession
 
 _WARP, _MOST_THREADS = 32, 1024
 _USUAL = (128, 256, 64, 32, 512, 1024)
@@ -75,7 +75,7 @@ def likely_blocks(code: str, numbers: Iterable[float], bounds: Sequence[int]) ->
     return list(dict.fromkeys(lines))[:_MOST_BLOCKS]
 
 
-def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ...]]) -> Iterator[ProbedLaunch]:
+def probed_launches(card: Card, session: CardSession, blocks: Sequence[tuple[int, ...]]) -> Iterator[ProbedLaunch]:
     """The launches under which a kernel's blocks cover its output, those with tiles that fit exactly first.
 
     Args:
@@ -134,7 +134,7 @@ def _with_tiles(
                 yield one, first
 
 
-def least_shared(card: Card, session: Session, block: tuple[int, ...]) -> int:
+def least_shared(card: Card, session: CardSession, block: tuple[int, ...]) -> int:
     """The fewest bytes of dynamic shared memory with which a block writes what it writes with those of the card."""
     bound = bind(card, card.cases[0], card.variants[0])
     kernel = session.kernel(bound.case, bound.variant).kernel
@@ -150,7 +150,7 @@ def least_shared(card: Card, session: Session, block: tuple[int, ...]) -> int:
 
 
 def _written(
-    session: Session,
+    session: CardSession,
     bound: BoundCase,
     kernel: LoadedKernel,
     output: BoundArgument,

@@ -95,19 +95,19 @@ def nearness(bound: BoundCase) -> float:
     for role, observed in bound.outputs().items():
         if role not in expected:
             continue
-        told = expected[role]
-        if told.size != observed.size:
+        wanted = expected[role]
+        if wanted.size != observed.size:
             return 0.0
-        told = told.reshape(observed.shape)
+        wanted = wanted.reshape(observed.shape)
         with np.errstate(over="ignore", invalid="ignore"):
-            same = np.isinf(observed) & (told.astype(observed.dtype) == observed)  # too large for its type
-        largest = np.abs(told[np.isfinite(told)]).max(initial=0.0)
+            same = np.isinf(observed) & (wanted.astype(observed.dtype) == observed)  # too large for its type
+        largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
         with np.errstate(invalid="ignore", over="ignore"):
-            near = np.abs(observed.astype(np.float64) - told) <= _NEAR * largest
+            near = np.abs(observed.astype(np.float64) - wanted) <= _NEAR * largest
         argument = bound.argument_of(role)
         if argument.spec.direction == "out" and argument.spec.initial == "poison":
             near &= ~is_poison(observed, argument.spec.element, argument.index)
-        near |= ~np.isfinite(told) | same
+        near |= ~np.isfinite(wanted) | same
         # What an activation makes zero is right under many a reading.
         telling = (observed != 0) | ~near
         parts.append((int((near & telling).sum()), int(telling.sum())))

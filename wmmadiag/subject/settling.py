@@ -15,9 +15,9 @@ from itertools import islice
 from types import MappingProxyType
 
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
-from wmmadiag.subject.alternatives import Tried, Work, alternatives, elements
+from wmmadiag.subject.alternatives import ReadingWork, TriedReading, alternatives, elements
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.check import Session
+from wmmadiag.subject.check import CardSession
 from wmmadiag.subject.drafts.other_sizes import resized_cards
 from wmmadiag.subject.drafts.sizes import RAGGED
 
@@ -27,7 +27,7 @@ _PART = 0.5  # of the elements: a mask alone makes a third of them alike
 Check = Callable[[Card], KernelReport]
 
 
-def settled(card: Card, report: KernelReport, session: Session, check: Check) -> KernelReport:
+def settled(card: Card, report: KernelReport, session: CardSession, check: Check) -> KernelReport:
     """The report on a derived card, by the reading under which its kernel is right; else WRONG, or undecided.
 
     Args:
@@ -39,7 +39,7 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
         return report
     if _is_read_right(report):
         return _as_sized(card, _as_launched(card, _without_ragged(report)), check)
-    tried, work = Tried(), Work()
+    tried, work = TriedReading(), ReadingWork()
     asking: KernelReport | None = None
     ran = 0
     for name, other in alternatives(card, session, tried, work):
@@ -87,7 +87,7 @@ def _as_launched(card: Card, report: KernelReport) -> KernelReport:
     """The report where the numbers are right: what checks find under a launch that nobody said is undecided."""
     derived = card.derived
     assert derived is not None
-    if _is_launch_told(derived):
+    if _is_launch_known(derived):
         return report
     grid, block = (",".join(map(str, one)) for one in (card.launch.grid, card.launch.block))
     message = "what was found holds if the kernel is launched so, and nobody said that it is"
@@ -95,7 +95,7 @@ def _as_launched(card: Card, report: KernelReport) -> KernelReport:
     return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
 
 
-def _is_launch_told(derived: Derived) -> bool:
+def _is_launch_known(derived: Derived) -> bool:
     """Whether host code makes the launch, or the user said it."""
     made = derived.kernel.launch is not None and not derived.kernel.commented
     return made or bool(derived.options.grid and derived.options.block)
@@ -103,7 +103,7 @@ def _is_launch_told(derived: Derived) -> bool:
 
 def _as_sized(card: Card, report: KernelReport, check: Check) -> KernelReport:
     """The report where the numbers are right: what checks find at sizes that nobody said, and at no others, is open."""
-    if report.status != "failed" or _sizes_told(card):
+    if report.status != "failed" or _sizes_known(card):
         return report
     for said, other in islice(resized_cards(card), _OTHER_SIZES):
         found = check(other)
@@ -145,8 +145,8 @@ def _without_ragged(report: KernelReport) -> KernelReport:
 def _stores_outside(case: CaseResult) -> bool:
     if case.overwritten:
         return True
-    told = case.problem
-    return told is not None and told.kind == "out-of-bounds" and told.message.startswith("write")
+    problem = case.problem
+    return problem is not None and problem.kind == "out-of-bounds" and problem.message.startswith("write")
 
 
 def _is_error(report: KernelReport) -> bool:
@@ -159,16 +159,16 @@ def _named(report: KernelReport, name: str) -> KernelReport:
     return replace(report, assumed=(*report.assumed, f"{name}, which is what the result fits")) if name else report
 
 
-def _unsettled(card: Card, report: KernelReport, tried: Tried) -> KernelReport:
+def _unsettled(card: Card, report: KernelReport, tried: TriedReading) -> KernelReport:
     """The report where no reading is right: WRONG where nothing was guessed that matters, else undecided."""
     derived = card.derived
     assert derived is not None
     if (
-        "operation" in derived.told
+        "operation" in derived.stated
         and not derived.near
-        and _is_launch_told(derived)
-        and not derived.draft.untold
-        and (tried.ran or _sizes_told(card))
+        and _is_launch_known(derived)
+        and not derived.draft.unstated
+        and (tried.ran or _sizes_known(card))
     ):
         return replace(
             report, assumed=(*report.assumed, f"the reading that its names tell: none of {tried.count} others is right")
@@ -183,20 +183,20 @@ def _with_problem_noted(case: CaseResult) -> CaseResult:
     """The case where it is no news what a kernel of another operation dies of, or which of its elements differ."""
     kept = tuple(one for one in case.findings if one.check != "coverage")
     case = replace(case, observations=(), overwritten=(), findings=kept)
-    told = case.problem
-    if told is None:
+    problem = case.problem
+    if problem is None:
         return case
-    return replace(case, problem=None, notes=(*case.notes, " ".join(filter(None, [told.place, told.message]))))
+    return replace(case, problem=None, notes=(*case.notes, " ".join(filter(None, [problem.place, problem.message]))))
 
 
-def _sizes_told(card: Card) -> bool:
+def _sizes_known(card: Card) -> bool:
     """Whether the user said all sizes."""
     assert card.derived is not None
-    told = {*card.derived.options.symbols, *card.derived.draft.fixed}
-    return all(set(case.symbols) <= told for case in card.cases)
+    given = {*card.derived.options.symbols, *card.derived.draft.fixed}
+    return all(set(case.symbols) <= given for case in card.cases)
 
 
-def _question(card: Card, tried: Tried) -> Problem:
+def _question(card: Card, tried: TriedReading) -> Problem:
     """The one question whose answer decides."""
     derived = card.derived
     assert derived is not None
@@ -205,7 +205,7 @@ def _question(card: Card, tried: Tried) -> Problem:
         hint = f"is it so? `wmmadiag init {card.path} --computes {operation}` writes a card of it, whose check decides"
         return Problem("undecided", f"nobody said what the arguments mean: {derived.near}", hint=hint)
     sizes = sorted({name for case in card.cases for name in case.symbols} - {"causal", "alpha", "beta"})
-    asked = " ".join(f"--symbol {name}=…" for name in (derived.draft.untold or sizes))
+    asked = " ".join(f"--symbol {name}=…" for name in (derived.draft.unstated or sizes))
     if derived.doubt:
         ends = "the result fits it in no reading" if tried.ran else "it does not run to its end at the sizes tried"
         message = f"nobody said what the kernel computes: taken as {operation}, although {derived.doubt}; {ends}"
@@ -221,9 +221,9 @@ def _question(card: Card, tried: Tried) -> Problem:
     message = f"the result fits none of {tried.count} readings of {operation}{seen}"
     if not tried.count:  # much of the output was never written, so none was worth a try
         message = f"the kernel leaves much of what {operation} would have it write as it was"
-    if "operation" not in derived.told:
+    if "operation" not in derived.stated:
         hint = f"does it compute {operation}? If so, --computes {operation}; if not, --computes with what it does"
-    elif derived.draft.untold:
+    elif derived.draft.unstated:
         hint = f"say what it is made for: {asked}"
     else:
         hint = f"does it take the sizes that were tried? If so, give them: {asked}"

@@ -42,7 +42,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LaunchStep:
     """One of the launches; every number is a term of host code."""
 
     entry: str  # the kernel's name or name expression
@@ -56,7 +56,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class LaunchSteps:
     """What a function launches, in order.
 
     Attributes:
@@ -66,7 +66,7 @@ class Stages:
         usual: the values of other host symbols.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[LaunchStep, ...]
     numbers: Mapping[str, int]
     arrays: Mapping[str, int]
     own: Mapping[str, Term | None]
@@ -77,7 +77,7 @@ class Stages:
 class Together:
     """The kernels of `Stages`, ready to be launched as one; `kernels`: by their entries."""
 
-    stages: Stages
+    stages: LaunchSteps
     kernels: Mapping[str, LoadedKernel]
 
     def launch(self, launch: Launch) -> RunStats:

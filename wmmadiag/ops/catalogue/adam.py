@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import POSITIVE
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
@@ -118,7 +118,7 @@ OPERATION = Operation(
         "1 - {beta2}**{step}": "beta2correction biascorrection2 bc2 correction2 bias2 c2",
     },
     cases=({"N": 512}, {"N": 4096}),
-    told=Told("adam adamw adamupdate adamwupdate adamkernel adamwkernel", excludes=(TENSOR_CORES,)),
+    signs=Signs("adam adamw adamupdate adamwupdate adamkernel adamwkernel", excludes=(TENSOR_CORES,)),
     choices=(
         by_value(
             "What decays?",

@@ -17,7 +17,7 @@ from wmmadiag.ops.model import (
     Packed,
     Parameter,
     Role,
-    Told,
+    Signs,
     Values,
 )
 from wmmadiag.ops.parts.drawn import BITS, KEY_COUNTS
@@ -277,7 +277,7 @@ OPERATION = Operation(
     cases=CASES,
     work="2*B*H*Sq*Skv*(D + Dv)*(0.5 if causal else 1)",
     hard_inputs=SCORES,
-    told=Told(
+    signs=Signs(
         "attn attention flash fmha mha sdpa fa flashattn flashattention",
         parts=("gemm", "softmax", "qkt", "pv"),
         needs=(EXPONENTIAL,),

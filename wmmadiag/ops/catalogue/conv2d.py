@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
 from wmmadiag.ops.parts.late import NDArray, np
@@ -198,7 +198,7 @@ OPERATION = Operation(
         {"N": 2, "C": 32, "H": 13, "W": 10, "K": 48, "R": 3, "S": 3, "stride": 2, "pad": 1},
     ),
     work=f"2*N*K*(C//groups)*R*S*({_RESULT[2]})*({_RESULT[3]})",
-    told=Told(
+    signs=Signs(
         "conv conv2d convolution convolution2d implicitgemm implicit convfprop fprop igemmconv",
         parts=("gemm",),
         extras="bias relu gelu silu act activation epilogue fused",

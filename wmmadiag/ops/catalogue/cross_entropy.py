@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import np
@@ -96,7 +96,7 @@ OPERATION = Operation(
     distances=(Distance("x", "N", "vp p paddedvocabsize vocabpadded ldlogits stride rowstride logitsstride"),),
     cases=({"T": 8, "N": 64}, {"T": 48, "N": 320}),
     hard_inputs=SCORES,
-    told=Told(
+    signs=Signs(
         "crossentropy crossentropyforward softmaxcrossentropy celoss xent nllloss",
         parts=("softmax",),
         needs=(EXPONENTIAL,),

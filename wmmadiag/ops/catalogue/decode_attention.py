@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Operation, Role, Told
+from wmmadiag.ops.model import Arrays, Operation, Role, Signs
 from wmmadiag.ops.parts.late import NDArray
 from wmmadiag.ops.parts.one_query import CHOICES, OUTPUTS, PARAMETERS, PARTS, QUERY, of_one_query
 from wmmadiag.ops.parts.sequence import DERIVED, EXTENTS
@@ -50,7 +50,7 @@ OPERATION = Operation(
     derived=DERIVED,
     cases=({"B": 1, "H": 2, "S": 64, "D": 64}, {"B": 2, "H": 4, "Hkv": 2, "S": 128, "D": 64}),
     work="2*B*H*S*(D + Dv)",
-    told=Told(
+    signs=Signs(
         "decode decoding decodeattention decodeattn kvcache singlequery",
         parts=PARTS,
         needs=(EXPONENTIAL,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, spread
 from wmmadiag.ops.parts.epilogue_bounds import after
 from wmmadiag.ops.parts.late import np
@@ -114,7 +114,7 @@ OPERATION = Operation(
         "N": "n size count length len cols columns ncols numcols d dim hidden hiddensize inter intermediatesize width",
     },
     cases=({"N": 320}, {"M": 3, "N": 4096}),
-    told=Told(
+    signs=Signs(
         "elementwise relu gelu silu swish activation act vadd vecadd vectoradd saxpy axpy "
         "dequantize dequant dequantization",
         excludes=(TENSOR_CORES,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, output_rounding
@@ -61,7 +61,7 @@ OPERATION = Operation(
         "N": "c d dim channels hidden hiddensize embeddim embsize embdim cols emb",
     },
     cases=({"T": 8, "N": 64}, {"batch": 2, "T": 48, "N": 320}),
-    told=Told(
+    signs=Signs(
         "embedding embeddings encoder embed lookup embeddinglookup wte tokenembedding encoderforward",
         excludes=(TENSOR_CORES, EXPONENTIAL),
     ),

@@ -18,7 +18,7 @@ from wmmadiag.ops.model import (
     Packed,
     Parameter,
     Role,
-    Told,
+    Signs,
     Values,
 )
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, GATES, spread
@@ -106,7 +106,7 @@ OPERATION = Operation(
     },
     cases=({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 320}),
     work="4*M*N*K",
-    told=Told(
+    signs=Signs(
         "swiglu geglu reglu glu gatedgemm gatedmlp gateup",
         parts=("gemm",),
         extras="silu gelu relu sigmoid act fused",

@@ -17,7 +17,7 @@ from wmmadiag.ops.model import (
     Operation,
     Parameter,
     Role,
-    Told,
+    Signs,
     Values,
 )
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
@@ -196,7 +196,7 @@ OPERATION = Operation(
     # The second differs in every extent, so that a wrong leading dimension shows, and has an odd number of deep tiles.
     cases=({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
     work="2*batch*M*N*K",
-    told=Told(
+    signs=Signs(
         "gemm matmul mm hgemm sgemm bgemm igemm wgemm matrixmultiply matmult mmult bmm multiply linear",
         extras="bias relu gelu silu act activation epilogue fused",
         explains=("bias",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_value, sums_kept_in
@@ -82,7 +82,7 @@ OPERATION = Operation(
     distances=(Distance("a", "M if transpose_a else K", "lda stride"),),
     cases=({"M": 64, "K": 128}, {"M": 192, "K": 320}),
     work="2*M*K",
-    told=Told(
+    signs=Signs(
         "gemv hgemv sgemv matvec matvecmul mv matrixvector",
         excludes=(TENSOR_CORES, EXPONENTIAL),
     ),

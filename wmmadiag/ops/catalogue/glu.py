@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import GATES
 from wmmadiag.ops.parts.epilogue_bounds import after
 from wmmadiag.ops.parts.late import np
@@ -82,7 +82,7 @@ OPERATION = Operation(
         "N": "cols columns ncols numcols d dim hidden hiddensize inter intermediate intermediatesize h",
     },
     cases=({"M": 4, "N": 64}, {"M": 9, "N": 320}),
-    told=Told(
+    signs=Signs(
         "siluandmul geluandmul actandmul swiglu geglu reglu glu",
         extras="gelu relu silu",
         explains=("x",),

@@ -11,7 +11,7 @@ from wmmadiag.ops.model import (
     Elements,
     Operation,
     Role,
-    Told,
+    Signs,
     Values,
 )
 from wmmadiag.ops.parts.late import np
@@ -85,7 +85,7 @@ OPERATION = Operation(
     cases=({"G": 2, "M": 64, "N": 64, "K": 64}, {"G": 4, "M": 150, "N": 128, "K": 96}),
     groups="G",
     work="2*M*N*K",
-    told=Told(
+    signs=Signs(
         "grouped groupedgemm moe moegemm expert experts",
         parts=("gemm",),
         needs=(TENSOR_CORES,),

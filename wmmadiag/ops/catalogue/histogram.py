@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
@@ -60,5 +60,5 @@ OPERATION = Operation(
         "I": "numbins nbins bins binscount bincount",
     },
     cases=({"N": 512}, {"N": 5000}),
-    told=Told("histogram hist histo histogramkernel", excludes=(TENSOR_CORES, EXPONENTIAL)),
+    signs=Signs("histogram hist histo histogramkernel", excludes=(TENSOR_CORES, EXPONENTIAL)),
 )

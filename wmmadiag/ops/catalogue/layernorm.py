@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
@@ -87,7 +87,7 @@ OPERATION = Operation(
     distances=norms.DISTANCES,
     cases=norms.CASES,
     hard_inputs=norms.HARD_INPUTS,
-    told=Told(
+    signs=Signs(
         "layernorm ln layernormalization addlayernorm",
         excludes=(TENSOR_CORES,),
         open="its source does not tell eps and where values are rounded",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import finished
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import (
@@ -124,7 +124,7 @@ OPERATION = Operation(
     },
     cases=({"M": 64, "N": 64, "K": 64, "R": 16}, {"M": 128, "N": 192, "K": 320, "R": 48}),
     work="2*M*(N*K + K*R + R*N)",
-    told=Told("lora lowrank", parts=("gemm",), extras="bias fused"),
+    signs=Signs("lora lowrank", parts=("gemm",), extras="bias fused"),
     choices=(
         by_layout(
             "How does W lie?",

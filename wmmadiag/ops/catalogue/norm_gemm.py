@@ -15,7 +15,7 @@ from wmmadiag.ops.model import (
     Operation,
     Parameter,
     Role,
-    Told,
+    Signs,
     Values,
 )
 from wmmadiag.ops.parts import norms
@@ -121,7 +121,7 @@ OPERATION = Operation(
     cases=({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 320}),
     work="2*M*N*K",
     hard_inputs=norms.HARD_INPUTS,
-    told=Told(
+    signs=Signs(
         " ".join(
             first + second
             for first, second in product(

@@ -8,7 +8,7 @@ from typing import Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Role, Signs, Values
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
@@ -56,8 +56,8 @@ def _bound(
     bounds = {role: np.zeros_like(expected[role]) for role in ("o", "lse") if role in elements}
     free = {role: np.ones(bound.shape, np.bool_) for role, bound in bounds.items()}
     for rows, tensors in _sequences(inputs):
-        told = {"o": expected["o"][rows].swapaxes(0, 1), "lse": expected["lse"][:, rows]}
-        found = _BOUND(parameters, tensors, told, elements)
+        own = {"o": expected["o"][rows].swapaxes(0, 1), "lse": expected["lse"][:, rows]}
+        found = _BOUND(parameters, tensors, own, elements)
         for role, bound in bounds.items():
             one = found[role]
             heads_first = (bound, free[role]) if role == "lse" else (bound.swapaxes(0, 1), free[role].swapaxes(0, 1))
@@ -118,7 +118,7 @@ OPERATION = Operation(
     derived=DERIVED,
     cases=({"B": 2, "H": 1, "T": 128, "D": 64}, {"B": 3, "H": 2, "T": 240, "D": 64}),
     work="2*H*T*U*(D + Dv)*(0.5 if causal else 1)",
-    told=Told(
+    signs=Signs(
         "varlen ragged packed",
         parts=("attention", "gemm", "softmax", "qkt", "pv"),
         needs=(EXPONENTIAL,),

@@ -6,7 +6,7 @@ from typing import Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Drawn, Operation, Role, Told
+from wmmadiag.ops.model import Arrays, Drawn, Operation, Role, Signs
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.one_query import CHOICES, OUTPUTS, PARAMETERS, PARTS, QUERY, of_one_query
 from wmmadiag.ops.parts.rounding import Doubles
@@ -90,7 +90,7 @@ OPERATION = Operation(
     derived=DERIVED,
     cases=({"B": 2, "H": 4, "D": 64, "X": 3, "P": 16}, {"B": 3, "H": 4, "Hkv": 2, "D": 64, "X": 4, "P": 16}),
     work="2*B*H*X*P*(D + Dv)",
-    told=Told(
+    signs=Signs(
         "paged pagedattention decode pagedattn kvcache",
         parts=PARTS,
         needs=(EXPONENTIAL,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, MatrixProduct, Operation, Role, Told, Values
+from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, MatrixProduct, Operation, Role, Signs, Values
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.scores import as_heads
@@ -58,6 +58,6 @@ OPERATION = Operation(
     extents=EXTENTS,
     cases=CASES,
     work="2*B*H*Sq*Skv*Dv",
-    told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
+    signs=Signs("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
     choices=(laid_out("v", "o"), turned("v"), *types_of_products("p")),
 )

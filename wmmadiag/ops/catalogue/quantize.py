@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
 from wmmadiag.ops.parts.settings import by_value
@@ -16,8 +16,8 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     scale = np.abs(x).max(axis=-1) / float(parameters["levels"])
     with np.errstate(divide="ignore", invalid="ignore"):
         y = np.where(scale[..., None] > 0, x / scale[..., None], 0.0)
-        told = np.where(scale > 0, 1.0 / scale, 0.0) if parameters["reciprocal"] else scale
-    return {"y": y, "scale": told}
+        written = np.where(scale > 0, 1.0 / scale, 0.0) if parameters["reciprocal"] else scale
+    return {"y": y, "scale": written}
 
 
 def _bound(
@@ -57,7 +57,7 @@ OPERATION = Operation(
         "N": "n cols columns ncols numcols hidden hiddensize hiddendim dim d k",
     },
     cases=({"M": 4, "N": 64}, {"M": 9, "N": 320}),
-    told=Told(
+    signs=Signs(
         "quantize quant quantization dynamicquant quantizerows perrowquant pertokenquant int8quant quantizeint8",
         excludes=(TENSOR_CORES, EXPONENTIAL),
         within_any=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
 from wmmadiag.ops.parts.late import NDArray, np
@@ -190,7 +190,7 @@ OPERATION = Operation(
     },
     cases=({"M": 16, "N": 64, "K": 256}, {"M": 48, "N": 128, "K": 384}),
     work="2*M*N*K",
-    told=Told(
+    signs=Signs(
         "w4a16 w8a16 gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit gemm4bit",
         parts=("gemm",),
         needs=(TENSOR_CORES,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
 from wmmadiag.ops.parts.settings import by_value
@@ -58,7 +58,7 @@ OPERATION = Operation(
         "N": "n size count length len cols columns ncols numcols d dim numel numelements nelements",
     },
     cases=({"N": 512}, {"M": 4, "N": 2048}),
-    told=Told(
+    signs=Signs(
         "reduce reduction reducesum sumreduce rowsum blockreduce warpreduce reducekernel",
         excludes=(TENSOR_CORES, EXPONENTIAL),
         open="its source does not tell what is taken of a row",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Signs, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
@@ -67,7 +67,7 @@ OPERATION = Operation(
     distances=norms.DISTANCES,
     cases=norms.CASES,
     hard_inputs=norms.HARD_INPUTS,
-    told=Told(
+    signs=Signs(
         "rmsnorm rms rootmeansquare addrmsnorm fusedaddrmsnorm",
         excludes=(TENSOR_CORES,),
         open="its source does not tell eps and where values are rounded",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Packed, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Packed, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
@@ -144,7 +144,7 @@ OPERATION = Operation(
         "cos_sin": Packed(("cos", "sin"), ("P2E", "PE2"), "cossincache cossin sincos freqscis freqs rotary cossintable")
     },
     cases=({"T": 8, "H": 2, "D": 64}, {"batch": 2, "T": 24, "H": 4, "G": 2, "D": 64}),
-    told=Told(
+    signs=Signs(
         "rope rotary ropeneox rotaryembedding applyrope applyrotary ropekernel ropeinterleaved rotaryembed",
         excludes=(TENSOR_CORES, EXPONENTIAL),
         open="its source does not tell which elements make a pair",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
 from wmmadiag.ops.parts.settings import by_value
@@ -50,7 +50,7 @@ OPERATION = Operation(
         "N": "n size count length len cols columns ncols numcols numel",
     },
     cases=({"N": 256}, {"N": 512}),
-    told=Told("scan prefixsum cumsum inclusivescan exclusivescan blockscan", excludes=(TENSOR_CORES, EXPONENTIAL)),
+    signs=Signs("scan prefixsum cumsum inclusivescan exclusivescan blockscan", excludes=(TENSOR_CORES, EXPONENTIAL)),
     choices=(
         by_value(
             "Does a sum have its own element?",

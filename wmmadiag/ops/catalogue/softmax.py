@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import BITS
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import NDArray, np
@@ -122,7 +122,7 @@ OPERATION = Operation(
     extents={"M": "m rows nrows numrows batch b", "N": "n cols columns ncols numcols c d dim"},
     cases=({"M": 64, "N": 64}, {"M": 64, "N": 256}),
     hard_inputs=SCORES,
-    told=Told("softmax", needs=(EXPONENTIAL,), arrays=True),
+    signs=Signs("softmax", needs=(EXPONENTIAL,), arrays=True),
     choices=(
         Choice(
             "Which elements of a row count?",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
 from wmmadiag.ops.parts.settings import by_value
@@ -75,7 +75,7 @@ OPERATION = Operation(
         "K": "k topk topkexperts numselected kexperts",
     },
     cases=({"M": 8, "N": 32, "K": 2}, {"M": 24, "N": 64, "K": 4}),
-    told=Told(
+    signs=Signs(
         "topk gating router topkgating topksoftmax topkgatingsoftmax moegating moerouter routing",
         parts=("softmax",),
         needs=(EXPONENTIAL,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, output_rounding
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
@@ -43,7 +43,7 @@ OPERATION = Operation(
         "N": "n cols columns ncols numcols width w nx",
     },
     cases=({"M": 64, "N": 64}, {"M": 96, "N": 160}),
-    told=Told(
+    signs=Signs(
         "transpose transposed transposekernel mattranspose",
         excludes=(TENSOR_CORES, EXPONENTIAL),
         within_any=True,

@@ -43,9 +43,9 @@ def of_one_query(tensors: Callable[[Arrays], Arrays]) -> tuple[Oracle, Bound]:
     def bounds(
         parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
     ) -> dict[str, Judgement]:
-        told = {"o": expected["o"][..., None, :], "lse": expected["lse"][..., None]}
+        wide = {"o": expected["o"][..., None, :], "lse": expected["lse"][..., None]}
         judged = {}
-        for role, one in bound({**parameters, **_SETTINGS}, tensors(inputs), told, elements).items():
+        for role, one in bound({**parameters, **_SETTINGS}, tensors(inputs), wide, elements).items():
             axis = -2 if role == "o" else -1
             free = None if one.nonfinite_ok is None else one.nonfinite_ok.squeeze(axis)
             judged[role] = Judgement(one.bound.squeeze(axis), free)

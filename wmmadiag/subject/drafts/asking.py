@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wmmadiag.csource.lexical import macros
 from wmmadiag.errors import ConfigurationError, did_you_mean
-from wmmadiag.hostcode.program import Program
+from wmmadiag.hostcode.program import HostProgram
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.model import Draft, Open
 from wmmadiag.subject.drafts.recognise import Recognised
@@ -52,7 +52,7 @@ def check_operation(operation: str) -> None:
         )
 
 
-def check_macros(given: Mapping[str, str], program: Program | None) -> None:
+def check_macros(given: Mapping[str, str], program: HostProgram | None) -> None:
     """Refuse a macro that the source itself defines in any case: the compiler would take the source's.
 
     Raises:

@@ -121,7 +121,7 @@ def _of_one_size(kernel: Kernel, operation: str) -> Iterator[Assignment]:
 
 def permutations_of_names(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
     """Numbers that go by the names of extents in another order: A is M×N for some, and B N×K."""
-    if "storage" in drafted.told or kernel.launch is None:
+    if "storage" in drafted.stated or kernel.launch is None:
         return
     named = [one for one in drafted.arguments if not one.parameter.pointer and _is_named(one, drafted.operation)]
     values = [one.value for one in named]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from wmmadiag.hostcode.program import Found, Program
+from wmmadiag.hostcode.program import HostFunction, HostProgram
 from wmmadiag.hostcode.types import split_list
 
 _COMMENT = re.compile(r"/\*.*?\*/|(?://[^\n]*(?:\n[ \t]*(?=//)|$))+", re.DOTALL | re.MULTILINE)
@@ -26,7 +26,7 @@ _WORDS = (
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\b(?!\s*\()(?!\s*::)")
 
 
-def commented_launch(text: str, program: Program, kernel: Found) -> str:
+def commented_launch(text: str, program: HostProgram, kernel: HostFunction) -> str:
     """A host function that launches a kernel as a comment of its source does; "" where none says how, or all of it."""
     name = kernel.function.name
     for comment in _COMMENT.finditer(text):
@@ -66,7 +66,7 @@ def _is_cut(statement: str) -> bool:
     return statement.count("(") != statement.count(")") or "..." in statement
 
 
-def _function(made: list[str], launch: str, program: Program, kernel: Found) -> str:
+def _function(made: list[str], launch: str, program: HostProgram, kernel: HostFunction) -> str:
     """The function; "" where the comment leaves out what is launched with, or with what shape."""
     arguments = split_list(launch[launch.index(">>>") + 3 :].strip()[1:-1])
     shapes = split_list(launch.partition("<<<")[2].partition(">>>")[0])

@@ -16,7 +16,7 @@ from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.alternatives import Nearest
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.check import Session, session_for
+from wmmadiag.subject.check import CardSession, session_for
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
 from wmmadiag.subject.drafts.assignments import (
@@ -355,7 +355,7 @@ def _launched(
         yield drafted, TILES[0]
         return
     probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
-    session: Session | None = None
+    session: CardSession | None = None
     known = OPERATIONS[operation]
     groups = known.groups if known.groups not in {*probed.fixed, *options.symbols} else ""
     probed.fixed |= {groups: "1"} if groups else {}
@@ -390,9 +390,9 @@ def card_of(
     tile: int = TILES[0],
     sized: Callable[..., list[tuple[str, dict[str, str]]]] = cases,
 ) -> Card:
-    drafted.untold = {
+    drafted.unstated = {
         symbol: meaning
-        for symbol, meaning in drafted.untold.items()
+        for symbol, meaning in drafted.unstated.items()
         if not {symbol, f"{symbol}q"} & set(options.symbols)
     }
     if drafted.open:
@@ -400,9 +400,9 @@ def card_of(
         raise not_derived(drafted, path, assumed, [one.entry for one in parts])
     assumed += tuple(
         f"nothing tells the {meaning} that the kernel is made for: several are tried; --symbol {symbol}= says it"
-        for symbol, meaning in drafted.untold.items()
+        for symbol, meaning in drafted.unstated.items()
     )
-    told = drafted.told | ({"operation"} if options.computes else set())
+    told = drafted.stated | ({"operation"} if options.computes else set())
     tried = sized(drafted, options.symbols, tile=tile)
     assumed += tuple(narrow_axes(drafted, tried)) if len(tried) > 1 else ()
     text = draft_text(drafted, path.name, path.stem, tried)

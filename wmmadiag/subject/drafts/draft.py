@@ -177,7 +177,7 @@ def _missing(result: Draft) -> None:
     """Operands that no parameter is left for: an array for each of them is what the operation needs."""
     known = OPERATIONS[result.operation]
     present = covered_roles(result.operation, (one.role for one in result.arguments)) | updated_roles(result)
-    parts = known.told.parts if known.told is not None else ()
+    parts = known.signs.parts if known.signs is not None else ()
     stages = " or ".join([one for one in parts if _inputs(one) <= present] or parts)
     for name, role in known.roles.items():
         if role.required and name not in present and TODO not in present:
@@ -205,12 +205,12 @@ def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
         given, {one.role: one.layout for one in result.arguments if one.layout not in ("", TODO) and one.role != TODO}
     )
     laid: storage.Storage | None = plain
-    if facts and "storage" not in result.told:
+    if facts and "storage" not in result.stated:
         laid = storage.stored(result.operation, roles, facts)
         if laid is not None:
             storage.apply(result, laid)
             if any(isinstance(one, storage.Stride) or one.index for one in facts):
-                result.told.add("storage")
+                result.stated.add("storage")
     laid = laid or plain
     machine = kernel.machine
     if machine is None:
@@ -425,4 +425,4 @@ def _untold(result: Draft, wishes: Wishes, kernel: Kernel) -> None:
     known = OPERATIONS[result.operation]
     for symbol, meaning in known.made_for.items():
         if not {symbol, *(name for name, text in known.symbols.items() if text == symbol)} & told:
-            result.untold[symbol] = meaning
+            result.unstated[symbol] = meaning

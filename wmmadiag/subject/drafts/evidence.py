@@ -42,7 +42,7 @@ class ProductEvidence:
         for term, name in ((rows, "M"), (columns, "N"), (one.k, "K")):
             if term.op == "symbol":
                 meant.by_symbol[term.args[0]] = terms.symbol(name)
-        result.told |= {"operation", "storage"}
+        result.stated |= {"operation", "storage"}
         result.remarks.append(
             f"stored as for the library's product at {one.place}, which the host computes of the same arrays"
         )
@@ -59,7 +59,7 @@ class LoopEvidence:
         del meant
         for role in self.turned:
             result.computes[f"transpose_{role}"] = "1"
-        result.told |= {"operation", "storage"}
+        result.stated |= {"operation", "storage"}
         result.remarks.append("stored as for the product that the host computes of the same arrays in loops")
 
 

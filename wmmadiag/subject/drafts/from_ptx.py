@@ -309,7 +309,7 @@ def _questions(drafted: Draft, options: SubjectOptions, found: Recognised) -> li
     told = set(options.symbols)
     questions += [
         (f"--symbol {symbol}=…", f"nothing tells the {meaning} that the kernel is made for")
-        for symbol, meaning in drafted.untold.items()
+        for symbol, meaning in drafted.unstated.items()
         if not {symbol, f"{symbol}q"} & told
     ]
     questions = [(_OPTIONS.get(what, what), why) for what, why in questions]

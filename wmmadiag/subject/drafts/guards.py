@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from wmmadiag.csource.nodes import Node, ancestors, bare, descendants
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.csource.tree import Source
-from wmmadiag.hostcode.program import Found, Program, plain_name
+from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name
 from wmmadiag.hostcode.terms import Number
 
 _COMPARISONS = frozenset({"<", "<=", ">", ">="})
@@ -23,7 +23,7 @@ _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 
 
 def guarded(
-    program: Program, kernel: Found, constants: Mapping[str, Number], *, any_block: bool = False
+    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], *, any_block: bool = False
 ) -> dict[str, int]:
     """Names of a kernel's numbers → what the indices that are compared with them are multiples of.
 
@@ -47,7 +47,7 @@ def guarded(
     return {name: step for name, step in found.items() if step}
 
 
-def stepped(program: Program, kernel: Found, constants: Mapping[str, Number]) -> dict[str, int]:
+def stepped(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number]) -> dict[str, int]:
     """Names of a kernel's numbers → what the code steps through them by, in tiles that begin at multiples of it.
 
     Such a number need be no multiple of it; but one that is suits a kernel with guards as well as one without.
@@ -60,7 +60,9 @@ def stepped(program: Program, kernel: Found, constants: Mapping[str, Number]) ->
     return found
 
 
-def _readers(program: Program, kernel: Found, constants: Mapping[str, Number], ones: Sequence[str]) -> list[_Reader]:
+def _readers(
+    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], ones: Sequence[str]
+) -> list[_Reader]:
     """The kernel and what it calls, each with what is passed for its parameters."""
     reached = list(_reached(program, kernel))
     readers = [_Reader(one.source, one.function.body, constants, ones) for one in reached]
@@ -73,7 +75,7 @@ def _readers(program: Program, kernel: Found, constants: Mapping[str, Number], o
     return readers
 
 
-def _reached(program: Program, kernel: Found) -> Iterator[Found]:
+def _reached(program: HostProgram, kernel: HostFunction) -> Iterator[HostFunction]:
     """The kernel and the device functions that it calls, by name."""
     waiting, seen = [kernel], {kernel.function.name}
     while waiting:

@@ -107,7 +107,7 @@ def operation_named(pointers: Sequence[str]) -> str:
     """The operation whose operands the names of a kernel's pointers are: (a, b, c) → "gemm"; the first in doubt."""
     best, most = next(iter(OPERATIONS)), 0
     for operation, known in OPERATIONS.items():  # on a tie the commoner one
-        if known.told is None or not known.told.arrays:
+        if known.signs is None or not known.signs.arrays:
             continue
         roles = {role_named(name, operation) for name in pointers} - {None}
         required = {name for name, role in known.roles.items() if role.required}

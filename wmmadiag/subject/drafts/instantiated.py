@@ -18,7 +18,7 @@ from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.csource.nodes import Node, bare, descendants
 from wmmadiag.csource.variables import declared
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.hostcode.program import Found
+from wmmadiag.hostcode.program import HostFunction
 from wmmadiag.subject.drafts.code_facts import without_comments
 from wmmadiag.subject.drafts.guess import symbol_for
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel, with_types
@@ -115,7 +115,7 @@ def _classes_with(members: Set[str], kernel: Kernel) -> Sequence[str]:
 
 
 def _admitted(
-    path: Path, text: str, found: Found, chosen: Sequence[Mapping[str, str]], options: SubjectOptions
+    path: Path, text: str, found: HostFunction, chosen: Sequence[Mapping[str, str]], options: SubjectOptions
 ) -> Iterator[Mapping[str, str]]:
     """The combinations of arguments that break nothing that the code demands; first those of which that is known."""
     from wmmadiag.compile.ask.answers import Constant
@@ -140,7 +140,7 @@ def _admitted(
     yield from (arguments for arguments, answer in told if not isinstance(answer, Constant))
 
 
-def _demands(found: Found) -> Iterator[tuple[str, Node]]:
+def _demands(found: HostFunction) -> Iterator[tuple[str, Node]]:
     """What a kernel's body demands of its template's arguments, as conditions with the places where they stand."""
     body = found.function.body
     if body is None:

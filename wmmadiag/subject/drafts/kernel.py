@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.hostcode.classes import bind_parameters
-from wmmadiag.hostcode.events import Launch, Product
-from wmmadiag.hostcode.host import Run, runs
+from wmmadiag.hostcode.events import HostLaunch, Product
+from wmmadiag.hostcode.host import HostRun, runs
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import parsed_expression
-from wmmadiag.hostcode.program import Found, Program, plain_name, read_program
+from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name, read_program
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, Term, Values, symbols, value
 from wmmadiag.hostcode.types import bytes_of, is_open, plain, split_list, split_template
@@ -35,7 +35,7 @@ from wmmadiag.subject.drafts.kernel_types import (
 )
 from wmmadiag.subject.drafts.structs import taken_apart
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
-from wmmadiag.subject.together import Stages
+from wmmadiag.subject.together import LaunchSteps
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.questions import AskScope
@@ -49,13 +49,13 @@ _C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
 class HostRead:
     """A source as read: what is the same for all its kernels and their instantiations."""
 
-    program: Program
+    program: HostProgram
     whole: str  # its text with that of its own headers
-    runs: tuple[Run, ...]  # of its host code; types: that these were given for templates that nobody instantiates
+    runs: tuple[HostRun, ...]  # of its host code; types: that these were given for templates that nobody instantiates
     types: Mapping[str, str] = field(default_factory=dict)
     # other files of its project that may say what its kernels compute, by the names that were looked for, and as read
     near: dict[str, tuple[Path, ...]] = field(default_factory=dict)
-    others: dict[Path, Program] = field(default_factory=dict)
+    others: dict[Path, HostProgram] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Kernel:
     # in order, structs taken apart; `passed`: what the launch gives for each, None where nobody does
     parameters: tuple[Parameter, ...]
     passed: tuple[Value | None, ...] = ()
-    launch: Launch | None = None  # the best one, None where host code makes none; `machine`: the run that made it
+    launch: HostLaunch | None = None  # the best one, None where host code makes none; `machine`: the run that made it
     machine: Machine | None = None
     products: tuple[Product, ...] = ()  # what libraries multiply in that run
     # of the kernel's template parameters and of the constants that its code names
@@ -83,13 +83,13 @@ class Kernel:
     steps: Mapping[str, int] = field(default_factory=dict)  # … → what its code steps through them by
     # its template parameters that nothing in the source gives a value
     uninstantiated: tuple[TemplateParameter, ...] = ()
-    declared: Found | None = None  # its definition
+    declared: HostFunction | None = None  # its definition
     host: HostRead | None = None  # what it was read from: another instantiation of it is read from the same
     commented: bool = False  # whether the launch stands in a comment: nobody says that it is made so
     stages: tuple[str, ...] = ()  # its instantiations, where one way through the host code launches several
     others: tuple[str, ...] = ()  # further instantiations that host code launches
     counted: tuple[str, ...] = ()  # host symbols of which nobody says a value, and one was taken
-    together: Stages | None = None  # of the kernels of one host function that are judged as one: what it launches
+    together: LaunchSteps | None = None  # of the kernels of one host function that are judged as one: what it launches
 
     @property
     def usual(self) -> Values:
@@ -126,7 +126,7 @@ def read_kernel(
     host: HostRead | None = None,
     *,
     comments: bool = True,
-    launched: tuple[Launch, Run] | None = None,
+    launched: tuple[HostLaunch, HostRun] | None = None,
 ) -> Kernel:
     """A kernel of a CUDA source: the one that is named, or the one that is meant.
 
@@ -237,8 +237,8 @@ def _tells(path: Path, text: str, options: SubjectOptions, host: HostRead, name:
 
 
 def _launched_in_a_comment(
-    path: Path, text: str, options: SubjectOptions, program: Program, kernel: Found
-) -> list[tuple[Launch, Run]]:
+    path: Path, text: str, options: SubjectOptions, program: HostProgram, kernel: HostFunction
+) -> list[tuple[HostLaunch, HostRun]]:
     """The launch of a kernel that a comment writes down, if it says all of its shape."""
     from wmmadiag.subject.drafts.commented import commented_launch
 
@@ -250,7 +250,7 @@ def _launched_in_a_comment(
     return [pair for pair in found if _base(pair[0].kernel.name) == kernel.function.name and _is_whole(pair[0])]
 
 
-def _is_whole(launch: Launch) -> bool:
+def _is_whole(launch: HostLaunch) -> bool:
     shapes = [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
     return all(isinstance(one, Term) for one in (*shapes, launch.shared))
 
@@ -263,7 +263,7 @@ def _base(name: str) -> str:
     return plain_name(name)
 
 
-def _qualified(entry: str, found: Found) -> bool:
+def _qualified(entry: str, found: HostFunction) -> bool:
     own = re.sub(r"<.*", "", entry, flags=re.DOTALL).lstrip(":").strip()
     return f"::{found.function.qualified}".endswith(f"::{own}")
 
@@ -276,10 +276,10 @@ def _same_arguments(one: Sequence[str], other: Sequence[str]) -> bool:
     return [plain(text) for text in one] == [plain(text) for text in other]
 
 
-def _best(own: Sequence[tuple[Launch, Run]]) -> tuple[Launch | None, Run | None]:
+def _best(own: Sequence[tuple[HostLaunch, HostRun]]) -> tuple[HostLaunch | None, HostRun | None]:
     """The launch that says most: with sizes, with every array that the kernel can take; the first of equals."""
 
-    def unknown(pair: tuple[Launch, Run]) -> tuple[int, int, bool, bool]:
+    def unknown(pair: tuple[HostLaunch, HostRun]) -> tuple[int, int, bool, bool]:
         launch = pair[0]
         values = [launch.shared, *launch.arguments]
         values += [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
@@ -291,7 +291,7 @@ def _best(own: Sequence[tuple[Launch, Run]]) -> tuple[Launch | None, Run | None]
     return min(own, key=unknown, default=(None, None))
 
 
-def _stages(own: Sequence[tuple[Launch, Run]], function: Found) -> tuple[str, ...]:
+def _stages(own: Sequence[tuple[HostLaunch, HostRun]], function: HostFunction) -> tuple[str, ...]:
     """The instantiations that one way through the host code launches, () for one: a switch takes one of several."""
     ways: dict[object, dict[tuple[str, ...], str]] = {}
     for launch, run in own:
@@ -303,14 +303,14 @@ def _stages(own: Sequence[tuple[Launch, Run]], function: Found) -> tuple[str, ..
     return tuple(most.values()) if len(most) > 1 else ()
 
 
-def _instantiations(own: Sequence[tuple[Launch, Run]], function: Found, taken: str) -> tuple[str, ...]:
+def _instantiations(own: Sequence[tuple[HostLaunch, HostRun]], function: HostFunction, taken: str) -> tuple[str, ...]:
     """The instantiations that host code launches besides the one that is taken."""
     told = [one.kernel.arguments for one, _ in own if not is_open(one.kernel.arguments)]
     names = dict.fromkeys(_name_expression("", function, one, given=False) for one in told)
     return tuple(one for one in names if one not in ("", taken))
 
 
-def _may_be_made(launch: Launch, usual: Values) -> bool:
+def _may_be_made(launch: HostLaunch, usual: Values) -> bool:
     """Whether the conditions before a launch hold for some plain sizes: `if (gcd(8, d) == 16)` holds for none."""
 
     def holds(size: int) -> bool:
@@ -357,7 +357,7 @@ def _asking(
     return answer
 
 
-def _bound(machine: Machine, function: Found, arguments: Sequence[str]) -> Scope:
+def _bound(machine: Machine, function: HostFunction, arguments: Sequence[str]) -> Scope:
     """The scope of a kernel's body: its template parameters with their arguments."""
     scope = Scope(function.source)
     values: list[Value] = []
@@ -368,7 +368,9 @@ def _bound(machine: Machine, function: Found, arguments: Sequence[str]) -> Scope
     return scope
 
 
-def _open_parameters(program: Program, function: Found, launch: Launch | None) -> tuple[TemplateParameter, ...]:
+def _open_parameters(
+    program: HostProgram, function: HostFunction, launch: HostLaunch | None
+) -> tuple[TemplateParameter, ...]:
     """The template parameters that nothing gives a value: a launch in a template that nobody instantiates, neither."""
     template = function.function.template or ()
     if launch is None or not launch.kernel.arguments:
@@ -382,14 +384,14 @@ def _open_parameters(program: Program, function: Found, launch: Launch | None) -
     return tuple(one for one, value in zip(template, launch.kernel.arguments, strict=False) if value in around)
 
 
-def _name_expression(entry: str, function: Found, arguments: Sequence[str], given: bool) -> str:
+def _name_expression(entry: str, function: HostFunction, arguments: Sequence[str], given: bool) -> str:
     template = function.function.template
     if given or not template or not (arguments or all(one.default or one.pack for one in template)):
         return entry
     return f"{function.function.qualified}<{', '.join(arguments)}>"
 
 
-def _launch_bounds(function: Found) -> tuple[str, ...]:
+def _launch_bounds(function: HostFunction) -> tuple[str, ...]:
     head = function.source.data[function.function.outer.start_byte : function.function.node.end_byte]
     match = re.search(rb"__launch_bounds__\s*\(((?:[^()]|\([^()]*\))*)\)", head)
     return split_list(match[1].decode("utf-8", "replace")) if match is not None else ()

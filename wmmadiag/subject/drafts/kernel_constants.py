@@ -7,13 +7,13 @@ import re
 from wmmadiag.hostcode.classes import chosen_class, class_scope, static_member
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import global_cell
-from wmmadiag.hostcode.program import Found
+from wmmadiag.hostcode.program import HostFunction
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number
 from wmmadiag.hostcode.types import plain, split_template
 
 
-def known_constants(machine: Machine, function: Found, scope: Scope, code: str) -> dict[str, Number]:
+def known_constants(machine: Machine, function: HostFunction, scope: Scope, code: str) -> dict[str, Number]:
     """Numbers that the kernel's code knows by name: template parameters, constants, members of classes."""
     found: dict[str, Number] = {}
     for name in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", code)):

@@ -12,9 +12,9 @@ from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.classes import bound_type, resolved_type
-from wmmadiag.hostcode.events import Launch
+from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.machine import Machine
-from wmmadiag.hostcode.program import Found
+from wmmadiag.hostcode.program import HostFunction
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import plain, scalar
 from wmmadiag.hostcode.values import Pointer, Struct, Value
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
-def parameters_of(machine: Machine, function: Found, scope: Scope) -> list[Parameter]:
+def parameters_of(machine: Machine, function: HostFunction, scope: Scope) -> list[Parameter]:
     found = []
     for index, one in enumerate(function.function.parameters):
         kind = resolved_type(machine, bound_type(machine, one.type, scope), scope)
@@ -41,7 +41,7 @@ def parameters_of(machine: Machine, function: Found, scope: Scope) -> list[Param
     return found
 
 
-def name_extents_of_accessors(machine: Machine, function: Found, launch: Launch) -> None:
+def name_extents_of_accessors(machine: Machine, function: HostFunction, launch: HostLaunch) -> None:
     """The names that a kernel has for the extents of its accessors: `const int heads = q.size(1);`."""
     accessors = {
         parameter.name: value

@@ -10,7 +10,7 @@ from itertools import chain
 
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.check import Session
+from wmmadiag.subject.check import CardSession
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.probed_launch import ProbedLaunch, least_shared, likely_blocks, probed_launches
@@ -32,7 +32,7 @@ def launched_drafts(
     drafted_by: Callable[[Wishes], Draft],
     wishes: Wishes,
     card: Card,
-    session: Session,
+    session: CardSession,
     groups: str = "",
 ) -> Iterator[tuple[Draft, int]]:
     """The drafts of a kernel by every launch that covers its output, each with the tile of extents that none tells.
@@ -92,7 +92,7 @@ def _drafted(drafted_by: Callable[[Wishes], Draft], wishes: Wishes, found: Probe
     return drafted
 
 
-def _shared(kernel: Kernel, card: Card, session: Session) -> str:
+def _shared(kernel: Kernel, card: Card, session: CardSession) -> str:
     """All the dynamic shared memory that there is, for a kernel that uses any."""
     from wmmadiag.emulator import EmulatedKernel
     from wmmadiag.emulator.limits import limits
@@ -104,7 +104,7 @@ def _shared(kernel: Kernel, card: Card, session: Session) -> str:
     return str(limits(session.arch).shared_per_block - taken)
 
 
-def _bounds(card: Card, session: Session) -> list[int]:
+def _bounds(card: Card, session: CardSession) -> list[int]:
     """The most threads of a block, as the compiler has it from the launch bounds."""
     loaded = session.kernel(card.cases[0], card.variants[0])
     symbol = loaded.compilation.entry(card.entry).name

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.events import Launch, Product
-from wmmadiag.hostcode.host import Run
+from wmmadiag.hostcode.events import HostLaunch, Product
+from wmmadiag.hostcode.host import HostRun
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.terms import ZERO, Term
@@ -20,7 +20,7 @@ from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.subject.drafts.guess import Parameter, role_remark
 from wmmadiag.subject.drafts.kernel import HostRead, Kernel, read_host, read_kernel
-from wmmadiag.subject.together import Said, Stage, Stages, Where
+from wmmadiag.subject.together import LaunchStep, LaunchSteps, Said, Where
 
 if TYPE_CHECKING:
     from wmmadiag.ptx.parameter_uses import ParameterUse
@@ -43,7 +43,7 @@ class _Use:
 class _Step:
     """One launch of the host's function, with its kernel as it is launched so."""
 
-    launch: Launch
+    launch: HostLaunch
     kernel: Kernel
     uses: dict[int, _Use] = field(default_factory=dict)  # by the buffer's id
     parameters: dict[int, Parameter] = field(default_factory=dict)  # … the kernel's own parameter for it
@@ -74,7 +74,7 @@ def names_function(host: HostRead, entry: str) -> bool:
     return any(plain_name(run.machine.root) == plain_name(entry) and len(run.launches) > 1 for run in host.runs)
 
 
-def _are_plain(run: Run) -> bool:
+def _are_plain(run: HostRun) -> bool:
     """Whether each launch is made once, of a kernel that is known, and no library computes in between."""
     if any(isinstance(one, Product) for one in run.events):
         return False
@@ -84,7 +84,7 @@ def _are_plain(run: Run) -> bool:
     )
 
 
-def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run: Run) -> Kernel | None:
+def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run: HostRun) -> Kernel | None:
     steps = []
     run.machine.settle()
     for launch in run.launches:
@@ -113,7 +113,7 @@ def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run:
     figures = [_number(run.machine, name, real) for name, real in numbers.items()]
     passed: list[Value] = [Pointer(buffers[one], ZERO, buffers[one].element) for one in outer]
     passed += [Term("symbol", (name,), real) for name, real in numbers.items()]
-    made = Stages(
+    made = LaunchSteps(
         tuple(stages),
         {name: len(outer) + number for number, name in enumerate(numbers)},
         {keys[one]: number for number, one in enumerate(outer)},
@@ -220,7 +220,7 @@ def _numbers(steps: Sequence[_Step], machine: Machine, sizes: Sequence[Term | No
     return dict(sorted(found.items(), key=lambda one: order.get(one[0], len(order))))
 
 
-def _stages(steps: Sequence[_Step], keys: Mapping[int, str]) -> list[Stage] | None:
+def _stages(steps: Sequence[_Step], keys: Mapping[int, str]) -> list[LaunchStep] | None:
     found = []
     seen: set[int] = set()
     for step in steps:
@@ -240,7 +240,7 @@ def _stages(steps: Sequence[_Step], keys: Mapping[int, str]) -> list[Stage] | No
         if not isinstance(launch.shared, Term) or None in arguments:
             return None
         found.append(
-            Stage(
+            LaunchStep(
                 step.kernel.entry,
                 _shape(launch.grid),
                 _shape(launch.block),
@@ -286,7 +286,7 @@ def _structs(step: _Step) -> tuple[tuple[int, int], ...]:
 
 
 def _are_known(
-    stages: Sequence[Stage], sizes: Sequence[Term | None], numbers: Mapping[str, bool], machine: Machine
+    stages: Sequence[LaunchStep], sizes: Sequence[Term | None], numbers: Mapping[str, bool], machine: Machine
 ) -> bool:
     """Whether every number of the launches comes out where those of the function are given."""
     every = [one for one in sizes if one is not None]
@@ -321,11 +321,11 @@ def _number(machine: Machine, name: str, real: bool) -> Parameter:
 
 def _whole(
     steps: Sequence[_Step],
-    run: Run,
+    run: HostRun,
     host: HostRead,
     parameters: tuple[Parameter, ...],
     passed: tuple[Value, ...],
-    made: Stages,
+    made: LaunchSteps,
     outer: set[int],
 ) -> Kernel:
     """The kernel that stands for all of them."""

@@ -52,7 +52,7 @@ class Draft:
     open: list[Open] = field(default_factory=list)  # what is still to be filled in
     remarks: list[str] = field(default_factory=list)  # assumptions that the user should confirm, each a clause
     # of what the assumptions are about that the host code itself shows: "operation", "storage", "sizes"
-    told: set[str] = field(default_factory=set)
+    stated: set[str] = field(default_factory=set)
     fixed: dict[str, str] = field(default_factory=dict)  # symbols that constants of the source determine
     usual: dict[str, Number] = field(default_factory=dict)  # symbols with the values that host code gives them
     # conditions under which the host code makes the launch, over the card's symbols
@@ -65,7 +65,7 @@ class Draft:
     # parameters of the operation that the signature or the source tells
     computes: dict[str, str] = field(default_factory=dict)
     # symbols that nothing tells, with their meaning: a drafted value is a mere example
-    untold: dict[str, str] = field(default_factory=dict)
+    unstated: dict[str, str] = field(default_factory=dict)
 
     def holding(self, role: str) -> DraftArgument | None:
         """The argument that has a role."""

@@ -47,7 +47,7 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
     """Cards of the same kernel by other operations that its arrays fit, where nobody said which it computes."""
     derived = card.derived
     assert derived is not None
-    if "operation" in derived.told:
+    if "operation" in derived.stated:
         return
     for operation in OPERATIONS:
         if OPERATIONS[operation].oracle is None or operation == card.computes.operation:

@@ -40,7 +40,7 @@ def _other_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[tuple[str
     for symbol, meaning in OPERATIONS[drafted.operation].single.items():
         if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:
             yield meaning, drafted, {**given, symbol: "1"}, TILES[0]
-    for symbol in drafted.untold:
+    for symbol in drafted.unstated:
         for value in EXTENTS:
             yield f"{symbol} = {value}", drafted, {**given, symbol: str(value)}, TILES[0]
     for tile in TILES[1:]:

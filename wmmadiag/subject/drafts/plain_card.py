@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.events import Launch
+from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type, storage_dtype
@@ -144,7 +144,7 @@ def _size(meant: Meanings, symbol: str) -> int:
 class _Array:
     """An argument, and what host code shows of it."""
 
-    def __init__(self, parameter: Parameter, passed: Value | None, meant: Meanings, launch: Launch | None) -> None:
+    def __init__(self, parameter: Parameter, passed: Value | None, meant: Meanings, launch: HostLaunch | None) -> None:
         self.parameter, self.passed, self.meant, self.launch = parameter, passed, meant, launch
 
     def shape(self) -> str:

@@ -24,8 +24,8 @@ from wmmadiag.subject.drafts.guess import (
 )
 from wmmadiag.subject.drafts.in_place import replaced_roles
 
-_TOLD = {name: operation.told for name, operation in OPERATIONS.items() if operation.told is not None}
-WITHIN_ANY = frozenset(name for name, told in _TOLD.items() if told.within_any)
+_SIGNS = {name: operation.signs for name, operation in OPERATIONS.items() if operation.signs is not None}
+WITHIN_ANY = frozenset(name for name, told in _SIGNS.items() if told.within_any)
 """Operations that every other one may have as a part."""
 # Words of names of kernels that compute more, or something else, than an operation of the list.
 _ELSE = (
@@ -62,7 +62,7 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     pointers = [one for one in parameters if one.pointer]
     names = [one.name for one in pointers]
     words = _words(entry)
-    speaks_of = [one for one, told in _TOLD.items() if words & set(told.names.split())]
+    speaks_of = [one for one, told in _SIGNS.items() if words & set(told.names.split())]
     by_arrays = operation_named(names)
     by_arrays = by_arrays if _named(names, by_arrays) else ""
     # All arrays of one operation say more than a name that also speaks of what it is a part of: `attn_scores(q, k, s)`.
@@ -76,7 +76,7 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
         return Recognised(first, False, "neither its name nor those of its arrays tell", likely=False)
     likely = likely or speaks_of[0]
     by_name = likely if likely in speaks_of else ""
-    told = set(_TOLD[likely].names.split())
+    told = set(_SIGNS[likely].names.split())
     if others := [one for one in speaks_of if one not in (likely, *_parts(likely))]:
         return Recognised(likely, False, f"its name speaks of {others[0]}", spoken=tuple(others))
     roles = {role_named(name, likely) for name in names}
@@ -84,7 +84,7 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
         why = f"its name has '{min(promise)}', and nothing else shows it"
         return Recognised(likely, False, why, promised=promise)
     amiss = _amiss(likely, pointers, words, by_name, code, multiplications)
-    amiss = amiss or _TOLD[likely].open
+    amiss = amiss or _SIGNS[likely].open
     if amiss:
         return Recognised(likely, False, amiss)
     return Recognised(likely, True, _because(likely, names, by_name, code, multiplications))
@@ -94,7 +94,7 @@ def by_code(kernel_code: str, multiplications: int) -> list[str]:
     """The operations that have an oracle, those first whose traits the code has, and none that they exclude."""
 
     def against(operation: str) -> int:
-        told = _TOLD.get(operation)
+        told = _SIGNS.get(operation)
         if told is None:
             return 1
         lacking = sum(not _shown(one, kernel_code, multiplications) for one in told.needs)
@@ -104,14 +104,14 @@ def by_code(kernel_code: str, multiplications: int) -> list[str]:
 
 
 def _parts(operation: str) -> tuple[str, ...]:
-    if operation not in _TOLD:
+    if operation not in _SIGNS:
         return ()
-    return (*_TOLD[operation].parts, *(one for one in _TOLD if one in WITHIN_ANY and one != operation))
+    return (*_SIGNS[operation].parts, *(one for one in _SIGNS if one in WITHIN_ANY and one != operation))
 
 
 def _is_whole(operation: str, names: Sequence[str], code: str, multiplications: int) -> bool:
     """Whether an operation that others may have as a part is all that a kernel with these arrays computes."""
-    told = _TOLD[operation]
+    told = _SIGNS[operation]
     more = any(_shown(one, code, multiplications) for one in told.excludes)
     return told.within_any and not more and _named(names, operation)
 
@@ -121,7 +121,7 @@ def _words(entry: str) -> set[str]:
     plain = entry.split("<")[0].split("::")[-1]
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()
     words = plain.split("_")
-    told = {name for one in _TOLD.values() for name in one.names.split()}
+    told = {name for one in _SIGNS.values() for name in one.names.split()}
     joined = [(one, other) for one, other in pairwise(words) if one + other in told]
     parts = {one for pair in joined for one in pair}
     pairs = {one + other for one, other in pairwise(words)}  # split_k
@@ -142,9 +142,9 @@ def _amiss(
     names = [one.name for one in pointers]
     if not code:
         return "its code is not in the source"
-    told = _TOLD[operation]
+    told = _SIGNS[operation]
     formulas = told_by_formulas(operation, code)
-    own = {word for one in (operation, *told.parts) if one in _TOLD for word in _TOLD[one].names.split()}
+    own = {word for one in (operation, *told.parts) if one in _SIGNS for word in _SIGNS[one].names.split()}
     if other := sorted(words & set(_ELSE.split()) - own):
         return f"its name has '{other[0]}', which no built-in operation is about"
     if strange := [name for name in names if role_remark(name) and role_named(name, operation) is None]:
@@ -173,7 +173,7 @@ def unkept(
     Args:
         roles: of the kernel's arrays. settings: what parameters of the operation are known to be, "gelu_tanh".
     """
-    told = _TOLD[operation]
+    told = _SIGNS[operation]
     values = {word for one in OPERATIONS[operation].parameters.values() for word in one.words}
     stated = [str(one) for one in settings if one in values and one != "none"]
 
@@ -221,7 +221,7 @@ def _because(operation: str, names: Sequence[str], by_name: str, code: str, mult
         parts.append(f"its arrays are named {', '.join(names)}")
     if by_name == operation:
         parts.append(f"its own name says {operation}")
-    told = _TOLD[operation]
+    told = _SIGNS[operation]
     if multiplications:
         parts.append(TENSOR_CORES.has)
     for trait in (*told.needs, *told.excludes):

@@ -28,7 +28,7 @@ _AMBIGUOUS = frozenset({"vk", "vn", "n", "k", "m", "on"})
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class StoredAxis:
     """Axis `index` of a tensor of `rank` axes (0: not known) has this extent."""
 
     role: str
@@ -46,7 +46,7 @@ class Stride:
     value: Term
 
 
-Fact = Axis | Stride
+Fact = StoredAxis | Stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def stored(operation: str, roles: Sequence[str], facts: Sequence[Fact]) -> Stora
 
 def _agrees(operation: str, storage: Storage, fact: Fact) -> bool:
     axes = extents(operation, fact.role, storage)
-    if isinstance(fact, Axis):
+    if isinstance(fact, StoredAxis):
         return any(_same(axis, fact.extent) for axis in _at(axes, fact.index, fact.rank))
     position = next((index for index, (letter, _) in enumerate(axes) if letter == fact.letter), len(axes) - 2)
     return _same(terms.product(extent for _, extent in axes[position + 1 :]), fact.value)
@@ -227,7 +227,7 @@ def facts_of_tensors(
         if role is not None and what == "size" and name in meant.by_symbol:
             rank = 2 if id(tensor) in by_columns else tensor.rank
             at = 1 - index % 2 if id(tensor) in by_columns else index
-            found.append(Axis(role, at, rank, meant.by_symbol[name]))
+            found.append(StoredAxis(role, at, rank, meant.by_symbol[name]))
     for tensor in machine.tensors:
         role = roles.get(id(tensor.buffer))
         if role is None or tensor.sizes is None:
@@ -235,7 +235,7 @@ def facts_of_tensors(
         for index, size in enumerate(tensor.sizes):
             told = meant.card(size)
             if _is_card(told, result.operation):
-                found.append(Axis(role, index, len(tensor.sizes), told))
+                found.append(StoredAxis(role, index, len(tensor.sizes), told))
     return found
 
 

@@ -54,7 +54,7 @@ def draft_text(draft: Draft, source: str, name: str, cases: Sequence[tuple[str, 
     lines += [f"# Assumed: {remark}." for remark in draft.remarks]
     lines += [
         f"# {symbol} is an example: nothing tells the {meaning} that the kernel is made for."
-        for symbol, meaning in draft.untold.items()
+        for symbol, meaning in draft.unstated.items()
     ]
     lines += [
         "# [variants.scalar]",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.read import read_text
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.hostcode.program import Program, read_program
+from wmmadiag.hostcode.program import HostProgram, read_program
 from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.ops.parts.rounding import output_rounding
@@ -43,7 +43,7 @@ class Call:
     numbers: tuple[str, ...]  # names, in the order in which it takes them
 
 
-def program_of(path: Path, include_paths: Sequence[Path], macros: Sequence[tuple[str, str]]) -> Program:
+def program_of(path: Path, include_paths: Sequence[Path], macros: Sequence[tuple[str, str]]) -> HostProgram:
     """A source as read, once for each of its versions."""
     text = read_text(path)
     key = (path.as_posix(), text, tuple(include_paths), tuple(macros))
@@ -53,10 +53,10 @@ def program_of(path: Path, include_paths: Sequence[Path], macros: Sequence[tuple
     return _READ[key]
 
 
-_READ: dict[Hashable, Program] = {}
+_READ: dict[Hashable, HostProgram] = {}
 
 
-def prepared(program: Program, statements: str, numbers: Mapping[str, bool], shown: str) -> Call | None:
+def prepared(program: HostProgram, statements: str, numbers: Mapping[str, bool], shown: str) -> Call | None:
     """A call compiled; None where the program has no such functions, or they need more than can be taken out of it.
 
     Args:

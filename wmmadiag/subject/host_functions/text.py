@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wmmadiag.csource.nodes import walk
 from wmmadiag.csource.tree import Source
-from wmmadiag.hostcode.program import Found, Program
+from wmmadiag.hostcode.program import HostFunction, HostProgram
 from wmmadiag.hostcode.types import plain, scalar, split_list
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -52,7 +52,7 @@ def calls_in(statements: str) -> list[HostCall]:
     return found
 
 
-def arrays_in(program: Program, statements: str, numbers: Collection[str]) -> list[Array] | None:
+def arrays_in(program: HostProgram, statements: str, numbers: Collection[str]) -> list[Array] | None:
     """The arrays that calls name, typed as the functions take them; None where one is no function of the program's."""
     found: dict[str, str] = {}
     for call in calls_in(statements):
@@ -75,7 +75,7 @@ def arrays_in(program: Program, statements: str, numbers: Collection[str]) -> li
     return [Array(name, c_type) for name, c_type in found.items()]
 
 
-def _element(program: Program, c_type: str) -> str | None:
+def _element(program: HostProgram, c_type: str) -> str | None:
     """An element's type as a reference has it: "" for a number, an integer's by its name; None for any other."""
     named = plain(c_type)
     for _ in range(4):
@@ -88,13 +88,13 @@ def _element(program: Program, c_type: str) -> str | None:
     return "" if dtype in _NUMBERS else named
 
 
-def host_function(program: Program, name: str) -> Found | None:
+def host_function(program: HostProgram, name: str) -> HostFunction | None:
     """The function of that name that host code may call, with its body, outside namespaces and classes."""
     return next((one for one in program.functions.get(name, ()) if one.host and one.function.body is not None
                  and not one.function.scope and not one.function.template), None)  # fmt: skip
 
 
-def source_text(program: Program, call: str, arrays: Sequence[Array], numbers: Mapping[str, bool]) -> str | None:
+def source_text(program: HostProgram, call: str, arrays: Sequence[Array], numbers: Mapping[str, bool]) -> str | None:
     """A C++ source that defines what `driver.hpp` declares; None where the file has no such functions.
 
     Args:
@@ -142,7 +142,7 @@ def _statements(call: str, arrays: Sequence[Array]) -> Iterator[str]:
         yield f"    {one}"
 
 
-def _reached(program: Program, names: Sequence[str]) -> list[str] | None:
+def _reached(program: HostProgram, names: Sequence[str]) -> list[str] | None:
     """The declarations that these names reach, each behind those that it needs; None for more than anybody takes."""
     done: dict[str, str | None] = {}
 
@@ -168,7 +168,7 @@ def _reached(program: Program, names: Sequence[str]) -> list[str] | None:
     return [text for one in order if (text := done[one]) is not None]
 
 
-def _declared(program: Program, name: str) -> Iterator[tuple[str, list[str]]]:
+def _declared(program: HostProgram, name: str) -> Iterator[tuple[str, list[str]]]:
     """The text of each declaration of a name, and the words in it."""
     for one in program.functions.get(name, ()):
         if one.host and one.function.body is not None and not one.function.scope:
@@ -196,7 +196,7 @@ def _text(source: Source, start: int, end: int) -> str:
     return source.data[start:end].decode("utf-8", "replace")
 
 
-def _words(one: Found) -> list[str]:
+def _words(one: HostFunction) -> list[str]:
     kinds = ("identifier", "type_identifier", "field_identifier", "namespace_identifier")
     nodes = (node for node in walk(one.function.node) if node.type in kinds)
     return list(dict.fromkeys((node.text or b"").decode("utf-8", "replace") for node in nodes))

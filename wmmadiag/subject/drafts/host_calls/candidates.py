@@ -16,7 +16,7 @@ from pathlib import Path
 from wmmadiag.csource.nodes import arguments, called, descendants
 from wmmadiag.csource.variables import Variable
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.program import Found, Program
+from wmmadiag.hostcode.program import HostFunction, HostProgram
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.types import is_integer, is_real, plain
 from wmmadiag.hostcode.values import Pointer
@@ -42,7 +42,7 @@ class Candidate:
 
     statements: str  # "gelu_forward_cpu(out, inp, N)"
     arrays: Mapping[str, str]  # the kernel's parameter → the array of the statements that it is
-    functions: tuple[Found, ...]  # that are called
+    functions: tuple[HostFunction, ...]  # that are called
     symbols: frozenset[str]  # host symbols that the statements name
     sure: bool  # whether names leave no doubt that this is what the kernel should compute
     written: frozenset[str] = frozenset()  # the arrays that the functions may write
@@ -71,7 +71,7 @@ def takes_what_calls_give(kernel: Kernel) -> bool:
     return not any(one.struct or (one.pointer and one.dtype is None) for one in kernel.parameters)
 
 
-def may_refer(program: Program, found: Found) -> bool:
+def may_refer(program: HostProgram, found: HostFunction) -> bool:
     """Whether a function is one that may say what is right: it stands alone, launches nothing, and writes an array or
     returns a number."""
     if host_function(program, found.function.name) is not found or found.function.name == "main":
@@ -84,13 +84,13 @@ def may_refer(program: Program, found: Found) -> bool:
     return known and writes and not program.sites(found.source, found.function.body)
 
 
-def _is_number(program: Program, c_type: str) -> bool:
+def _is_number(program: HostProgram, c_type: str) -> bool:
     named = plain(c_type)
     named = plain(program.aliases[named].text) if named in program.aliases else named
     return is_integer(named) or is_real(named)
 
 
-def _returns_number(found: Found) -> bool:
+def _returns_number(found: HostFunction) -> bool:
     return is_real(plain(found.function.returns)) and "*" not in found.function.returns
 
 
@@ -105,7 +105,7 @@ def words_of(name: str) -> set[str]:
     return {one for one in words if not _VERSIONS.fullmatch(one)}
 
 
-def _is_sure(kernel: Kernel, functions: Sequence[Found]) -> bool:
+def _is_sure(kernel: Kernel, functions: Sequence[HostFunction]) -> bool:
     """Whether the kernel's name says of itself what the functions' names say, and these that they run on the host."""
     if _in_part(kernel):
         return False
@@ -124,7 +124,7 @@ def _in_part(kernel: Kernel) -> bool:
     return len(beside) > 1
 
 
-def by_names(kernel: Kernel, found: Found, file: Path | None = None) -> Candidate | None:
+def by_names(kernel: Kernel, found: HostFunction, file: Path | None = None) -> Candidate | None:
     """A call with the kernel's own arrays and numbers, by the names of the function's parameters.
 
     Args:
@@ -197,7 +197,7 @@ def _symbols(kernel: Kernel) -> dict[str, str]:
     return found
 
 
-def _as_called(kernel: Kernel, program: Program, functions: Sequence[Found]) -> Iterator[Candidate | None]:
+def _as_called(kernel: Kernel, program: HostProgram, functions: Sequence[HostFunction]) -> Iterator[Candidate | None]:
     """The calls that the function where the launch begins makes, as far as they lead to what the kernel writes."""
     launch = kernel.launch
     if launch is None:
@@ -210,7 +210,7 @@ def _as_called(kernel: Kernel, program: Program, functions: Sequence[Found]) -> 
     wanted = {arrays[one.name] for one in kernel.parameters if one.pointer and not one.const and one.name in arrays}
     given = {arrays[one.name] for one in kernel.parameters if one.pointer and one.const and one.name in arrays}
     statements: list[str] = []
-    called_ones: list[Found] = []
+    called_ones: list[HostFunction] = []
     symbols: set[str] = set()
     written: set[str] = set()
     for call in reversed([*descendants(root.function.body, "call_expression")]):

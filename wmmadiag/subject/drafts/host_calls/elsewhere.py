@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.hostcode.program import Program, read_program
+from wmmadiag.hostcode.program import HostProgram, read_program
 from wmmadiag.subject.drafts.guess import folded
 from wmmadiag.subject.drafts.host_calls.candidates import (
     Candidate,
@@ -99,11 +99,11 @@ def _likeness(words: set[str], own: set[str]) -> float:
     return len(words & own) / max(1, len(words | own))
 
 
-def _program(path: Path, options: SubjectOptions) -> Program:
+def _program(path: Path, options: SubjectOptions) -> HostProgram:
     """A file as read; an empty program where it cannot be."""
     from wmmadiag.compile.sources import read_text
 
     try:
         return read_program(read_text(path), path.as_posix(), options.include_paths, options.defines)
     except (WmmadiagError, OSError):
-        return Program((), {})
+        return HostProgram((), {})

@@ -16,7 +16,7 @@ _ZEROS = "what the kernel writes begins as zeros, which is what the result fits"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CallReading:
     """The use of each array, by the parameter's name."""
 
     uses: Mapping[str, Use]
@@ -26,7 +26,7 @@ class Reading:
 
 def readings(
     kernel: Kernel, candidate: Candidate, launched: Written, probed: Probed, named: str = ""
-) -> Iterator[Reading]:
+) -> Iterator[CallReading]:
     """How the arrays may be meant, as they are first.
 
     A kernel may write over what the function adds to: it is right then only where that begins as zeros, which has to be
@@ -34,22 +34,22 @@ def readings(
     """
     pointers = [one for one in kernel.parameters if one.pointer and not one.value]
     uses = {one.name: _use(one, candidate, launched, probed) for one in pointers}
-    yield Reading(uses)
+    yield CallReading(uses)
     if any(_begins(kernel, one) == "values" and uses[one.name].direction in ("inout", "workspace") for one in pointers):
         return
     added = [one for one in pointers if candidate.arrays.get(one.name) in probed.updated]
     fresh = _zeroed(uses, {one.name for one in pointers if one not in added})
     if fresh != uses:
-        yield Reading(fresh, (_ZEROS,))
+        yield CallReading(fresh, (_ZEROS,))
     if not added:
         return
     names = " and ".join(f"'{one.name}'" for one in added)
     over = f"{candidate.told()} adds to {names}, and the kernel writes over {'some of that' if added[1:] else 'it'}"
     every = _zeroed(uses, uses.keys())
     if named or all(_begins(kernel, one) == "zero" for one in added):
-        yield Reading(every, (f"{over}: the same where it begins as zeros, as it does here",))
+        yield CallReading(every, (f"{over}: the same where it begins as zeros, as it does here",))
     else:
-        yield Reading(every, (_ZEROS,), f"{over}: it is right if that begins as zeros, which nobody says")
+        yield CallReading(every, (_ZEROS,), f"{over}: it is right if that begins as zeros, which nobody says")
 
 
 def _zeroed(uses: Mapping[str, Use], names: Collection[str]) -> dict[str, Use]:

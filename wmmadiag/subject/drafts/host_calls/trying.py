@@ -16,7 +16,7 @@ from wmmadiag.subject.host_functions.reference import ANY
 
 if TYPE_CHECKING:
     from wmmadiag.subject.binding import BoundArgument, BoundCase
-    from wmmadiag.subject.check import Session
+    from wmmadiag.subject.check import CardSession
     from wmmadiag.subject.verdict import Verdict
 
 _ENOUGH, _ENOUGH_NAMED = 3, 2  # sets of sizes at which a kernel is wrong by a sure call, or by the user's
@@ -29,7 +29,7 @@ _NARROW = {"bf16": r"bf16|bfloat", "f16": r"half|\bf16", "tf32": r"tf32|mma"}
 class Tries:
     """What has been run."""
 
-    session: Session | None = None
+    session: CardSession | None = None
     runs: int = 0
     instructions: int = 0  # warp instructions of these runs
     wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
@@ -65,7 +65,7 @@ def weight(card: Card) -> float:
     return math.prod(float(str(one)) for name, one in sizes.items() if not name.startswith("elements_of_"))
 
 
-def session_of(card: Card, tries: Tries) -> Session:
+def session_of(card: Card, tries: Tries) -> CardSession:
     """A session for a card, with what was compiled for the others."""
     from wmmadiag.subject.alternatives import replace_card
     from wmmadiag.subject.check import session_for
