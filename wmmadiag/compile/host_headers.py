@@ -27,7 +27,8 @@ _CUDA_HOST_NAMES = """
 cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cusolver_common.h cufft.h curand.h nccl.h
 nvml.h
 cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h
-helper_cuda.h helper_functions.h helper_string.h helper_timer.h helper_image.h cuda_gl_interop.h cudnn_frontend.h
+helper_cuda.h helper_cuda_drvapi.h nvrtc_helper.h helper_functions.h helper_string.h helper_timer.h helper_image.h
+cuda_gl_interop.h cudnn_frontend.h
 cufftXt.h cufftw.h cub/util_allocator.cuh cub/iterator/counting_input_iterator.cuh
 cub/iterator/constant_input_iterator.cuh cub/iterator/transform_input_iterator.cuh
 cub/iterator/discard_output_iterator.cuh

@@ -132,6 +132,7 @@ class _Prepared:
 
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
 """Parts of CUB, which are one header for the host."""
+_JIT = re.compile(rb"\bnvrtc(?:_helper)?\.h\b")
 _VERSIONED = re.compile(rb"\b(cublas\w+)_v2\b")
 """Functions by the names of the library's binary, of which the plain ones are macros."""
 _MACRO_LIKE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -344,8 +345,11 @@ def _compile(
             here = [] if Path(one.name).is_absolute() else [f"-fdebug-prefix-map={Path.cwd()}=."]
             versioned = sorted({name.decode() for text in texts.values() for name in _VERSIONED.findall(text)})
             defined = [f"-D{name}_v2={name}" for name in versioned]
-            command = [compiler, *flags, *defined, *openmp, *here, *late_options, "-include", str(header), beside,
-                       *includes, "-x", "c++", "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
+            language = [*flags, *defined, "-include", str(header), "-x", "c++"]
+            if Path(one.name).suffix == ".c":  # as nvcc has it: for the C compiler, where calls bear no place
+                language = [*_FLAGS, *host_options, *options.macro_flags(), "-x", "c"]
+            command = [compiler, *openmp, *here, *late_options, *language, beside, *includes,
+                       "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
             notes.extend(run_with_help(command, one.name))
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -379,7 +383,7 @@ def _written(one: _Prepared, folder: Path, number: int, *, closures: bool) -> di
 
 def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
     """What links NVRTC, for a program that compiles by itself."""
-    if not any(b"nvrtc.h" in file.data for one in prepared for file in one.tree.every()):
+    if not any(_JIT.search(file.data) for one in prepared for file in one.tree.every()):
         return []
     from cuda import pathfinder
 

@@ -97,6 +97,8 @@ class Served:
         ):
             getattr(self.runtime, name).restype = ctypes.c_uint64
         self.runtime.wmmadiag_view.argtypes = (ctypes.c_uint64,)
+        for folder in spec.get("includes", ()):
+            self.runtime.wmmadiag_include(folder.encode())
         self.properties = device_properties(spec["arch"], spec.get("memory", 0))
         self.starts = [one.start for one in self.program.kernels]
         self.base, self.told = 0, 0.0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
 from wmmadiag.results.model import ReportedFinding
@@ -94,7 +95,7 @@ def program_spec(
         "std": options.std, "extra": list(options.extra), "checks": checks, "schedules": schedules,
         "every_launch": every_launch, "threads": threads, "use_cache": use_cache, "instructions": instructions,
         "seconds": seconds, "capture": capture, "sample": sample, "memory": memory, "leaks": leaks,
-        "idle": idle,
+        "idle": idle, "includes": list(map(str, toolchain().includes)),
     }  # fmt: skip
 
 
