@@ -6,7 +6,7 @@ import pytest
 
 from wmmadiag.api import check
 from wmmadiag.hostcode import terms
-from wmmadiag.subject.check import MOST_TRIED, PlainRuns
+from wmmadiag.subject.card_session import MOST_TRIED, PlainRuns
 from wmmadiag.subject.drafts.array_extents import products_of_sizes
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.open_subject import SubjectOptions

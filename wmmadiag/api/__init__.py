@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
     from wmmadiag.subject.card import Card
-    from wmmadiag.subject.check import Compiler, Recorder, Runs, Tracer
+    from wmmadiag.subject.card_session import Compiler, Recorder, Runs, Tracer
     from wmmadiag.subject.open_subject import SubjectOptions
 
 DEFAULT_ARCH = "sm_90"
@@ -271,7 +271,7 @@ def check(
     def judged(target: str) -> KernelReport:
         if card.derived is None:
             return checked(card, target)
-        from wmmadiag.subject.check import CardSession, most_tried, session_for
+        from wmmadiag.subject.card_session import CardSession, most_tried, session_for
         from wmmadiag.subject.exercised import tried_at_all
         from wmmadiag.subject.settling import settled
 

@@ -15,7 +15,7 @@ from wmmadiag.ops.parts.score_terms import score_terms
 from wmmadiag.ops.work import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
-from wmmadiag.subject.check import session_for
+from wmmadiag.subject.card_session import session_for
 from wmmadiag.subject.compiling import SubjectCompiler
 from wmmadiag.subject.symbols import rendered_entry
 from wmmadiag.subject.verdict import judge_case

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wmmadiag.bundle.model import BundleOptions, InputHash
     from wmmadiag.results.run import Run
-    from wmmadiag.subject.check import Compiler
+    from wmmadiag.subject.card_session import Compiler
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from wmmadiag.errors import WmmadiagError
 
 if TYPE_CHECKING:
     from wmmadiag.results.model import CaseResult
-    from wmmadiag.subject.check import CardSession
+    from wmmadiag.subject.card_session import CardSession
 
 
 KILLED, NOT_RUN = "error killed", "error not-run"
@@ -120,7 +120,7 @@ def _session(setting: WorkSetting, digest: str, subject: str, arch: str, schedul
     from wmmadiag.api import open_card
     from wmmadiag.checks import native_names, select
     from wmmadiag.checks.run import CheckedRuns
-    from wmmadiag.subject.check import CardSession, PlainRuns
+    from wmmadiag.subject.card_session import CardSession, PlainRuns
     from wmmadiag.subject.compiling import SubjectCompiler
 
     chosen = select(setting.checks)

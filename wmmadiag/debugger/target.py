@@ -15,7 +15,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ptx import parse
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
-from wmmadiag.subject.check import CardSession, PlainRuns
+from wmmadiag.subject.card_session import CardSession, PlainRuns
 from wmmadiag.subject.compiling import SubjectCompiler
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from wmmadiag.emulator.contraction import contracted
 from wmmadiag.emulator.decoded import SPACES, Value
+from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.modifiers import pack
-from wmmadiag.emulator.selection import Frame, Selector, selects
+from wmmadiag.emulator.selection import Selector, selects
 from wmmadiag.ptx.indirect import INDIRECT, function_address, targets
 from wmmadiag.ptx.ir import Instruction, Label, Operand, PtxFunction, PtxParameter, Register, SymbolAddress, Vector
 

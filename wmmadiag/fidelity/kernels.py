@@ -75,7 +75,7 @@ def kernel_case(arch: str, key: str, seed: int = 0) -> KernelCase:
 @lru_cache(maxsize=64)
 def _compiled(arch: str, path: str, variant_name: str, case_name: str) -> tuple[str, str]:
     from wmmadiag.emulator import load
-    from wmmadiag.subject.check import session_for
+    from wmmadiag.subject.card_session import session_for
     from wmmadiag.subject.compiling import SubjectCompiler
     from wmmadiag.subject.symbols import rendered_entry
 

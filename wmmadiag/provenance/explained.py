@@ -63,7 +63,7 @@ def explained(
         CompileError, KernelFault, BudgetError, UnsupportedError: as for a check.
     """
     from wmmadiag import backends, emulator
-    from wmmadiag.subject.check import CardSession, PlainRuns
+    from wmmadiag.subject.card_session import CardSession, PlainRuns
     from wmmadiag.subject.compiling import SubjectCompiler
 
     one = card.case(case) if case else card.cases[0]

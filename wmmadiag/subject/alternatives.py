@@ -15,7 +15,8 @@ from wmmadiag.ops import OPERATIONS, Reading
 from wmmadiag.ops.work import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind, elements_of
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.check import MOST_TRIED, CardSession, run_case, session_for
+from wmmadiag.subject.card_session import MOST_TRIED, CardSession, session_for
+from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.accumulators import computes_in
 from wmmadiag.subject.drafts.recognise import contradicts
 from wmmadiag.subject.drafts.sizes import RAGGED

@@ -25,7 +25,8 @@ from wmmadiag.launch import Launch, LoadedKernel
 from wmmadiag.results.model import CaseResult
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
-from wmmadiag.subject.check import Backend, CardSession, run_case
+from wmmadiag.subject.card_session import Backend, CardSession
+from wmmadiag.subject.check import run_case
 from wmmadiag.subject.compiling import SubjectCompiler, Texts
 from wmmadiag.subject.verdict import Verdict, wrong_masks
 

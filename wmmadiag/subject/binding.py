@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -14,10 +13,11 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument as LaunchArgument
 from wmmadiag.launch import ArgumentView, Dim3, Launch
-from wmmadiag.numerics.element_types import ElementType, storage_dtype
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.expressions import SymbolScope, names_in
-from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
+from wmmadiag.ops.expressions import SymbolScope
+from wmmadiag.subject.card import Argument, Card, Case, LaunchShape, Tolerance, Variant
+from wmmadiag.subject.given_values import given_values, scalar
 from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
 from wmmadiag.subject.placement import place_view
 from wmmadiag.subject.reference_case import ReferenceCase
@@ -240,7 +240,7 @@ def _fill(
     for argument, role, placement in drawn:
         kind = operation.roles[role].drawn if role in operation.roles else None
         if argument.values is not None:
-            values[role] = _given(argument, placement.shape, scope)
+            values[role] = given_values(argument, placement.shape, scope)
         elif kind is not None and not argument.inputs:
             values[role] = draw_meaningful(kind, role, (placement.shape, argument.element), kind.extent(shapes), seed)
     if card.computes.given and not empty:
@@ -248,7 +248,7 @@ def _fill(
     bound = []
     for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
         if argument.value is not None:
-            bound.append(BoundArgument(argument, index, None, None, _scalar(argument, scope), {}))
+            bound.append(BoundArgument(argument, index, None, None, scalar(argument, scope), {}))
             continue
         storage = poisoned(argument.element, count, index)
         if argument.padding == "zero":
@@ -277,53 +277,6 @@ def _left_by_call(
     drawn = {role: one for role, one in values.items() if role not in card.computes.given}
     left = asked_left(ReferenceCase(card, drawn, _symbol_values(scope), shapes, elements))
     return {role: rounded(left[role], elements[role]) for role in card.computes.given if role in left}
-
-
-def _given(argument: Argument, shape: tuple[int, ...], scope: SymbolScope) -> NDArray[Any]:
-    """The values that the card gives an input, as its storage holds them; shaped `shape`."""
-    count, storage = math.prod(shape), storage_dtype(argument.element)
-    held = argument.values
-    each = storage.itemsize if isinstance(held, bytes) else 1
-    if isinstance(held, bytes | tuple) and len(held) != count * each:
-        raise ConfigurationError(
-            f"'{argument.name}' has {count} elements, but {len(held) / each:g} values",
-            place=argument.place,
-            hint="give one for each element, or one expression of the element's index i in quotes",
-        )
-    if isinstance(held, bytes):
-        return np.frombuffer(held, storage).reshape(shape)
-    if isinstance(held, int | float) or (isinstance(held, str) and not names_in(held)):
-        return np.full(shape, _number(argument, held, scope, "a"), storage_dtype(argument.element))
-    numbers = [
-        _number(argument, held[i] if isinstance(held, tuple) else held, inner, "a")
-        for i, inner in ((i, scope.within({"i": i})) for i in range(count))
-    ]
-    return np.asarray(numbers, storage_dtype(argument.element)).reshape(shape)
-
-
-def _scalar(argument: Argument, scope: SymbolScope) -> np.generic:
-    return _number(argument, argument.value, scope, "the")
-
-
-def _number(argument: Argument, text: Expression | None, scope: SymbolScope, article: str) -> np.generic:
-    """An expression as a number of the argument's type; `article`: "the" for its only value, else "a"."""
-    assert text is not None
-    element = argument.element
-    what = f"{article} value of '{argument.name}'"
-    if element.is_float:
-        real = np.asarray([scope.real(text, place=argument.place, what=what)], np.float64)
-        number: np.generic = rounded(real, element)[0]
-        return number
-    whole = scope.integer(text, place=argument.place, what=what)
-    limits = np.iinfo(storage_dtype(element))
-    if not int(limits.min) <= whole <= int(limits.max):
-        raise ConfigurationError(
-            f"{what} is {whole}, which {element.name} cannot hold",
-            place=argument.place,
-            hint="give a smaller value, or a wider dtype",
-        )
-    exact: np.generic = storage_dtype(element).type(whole)
-    return exact
 
 
 def _launch(shape: LaunchShape, scope: SymbolScope, arguments: tuple[BoundArgument, ...]) -> Launch:

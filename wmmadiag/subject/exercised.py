@@ -23,7 +23,8 @@ from wmmadiag.results.model import KernelReport, Problem
 from wmmadiag.subject.alternatives import replace_card
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.check import CardSession, run_case
+from wmmadiag.subject.card_session import CardSession
+from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.guess import distance_for
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED

@@ -22,7 +22,7 @@ from wmmadiag.launch import Dim3, LoadedKernel
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.check import CardSession
+from wmmadiag.subject.card_session import CardSession
 
 _WARP, _MOST_THREADS = 32, 1024
 _USUAL = (128, 256, 64, 32, 512, 1024)

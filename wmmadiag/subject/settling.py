@@ -17,7 +17,7 @@ from types import MappingProxyType
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.alternatives import ReadingWork, TriedReading, alternatives, elements
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.check import CardSession
+from wmmadiag.subject.card_session import CardSession
 from wmmadiag.subject.drafts.other_sizes import resized_cards
 from wmmadiag.subject.drafts.sizes import RAGGED
 

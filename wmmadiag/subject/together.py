@@ -157,7 +157,7 @@ class Together:
 class StagedRuns:
     """Launches such kernels one after the other, and says what checks found in any of them."""
 
-    inner: Any  # runs of one kernel, `wmmadiag.subject.check.Runs`
+    inner: Any  # runs of one kernel, `wmmadiag.subject.card_session.Runs`
     found: list[Any] = field(default_factory=list)
 
     def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:

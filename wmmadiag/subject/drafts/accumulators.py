@@ -11,7 +11,7 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import Setting
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.check import session_for
+from wmmadiag.subject.card_session import session_for
 from wmmadiag.subject.drafts.code_facts import accumulator_types
 from wmmadiag.subject.symbols import rendered_entry
 

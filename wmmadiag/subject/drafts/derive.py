@@ -16,7 +16,7 @@ from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.alternatives import Nearest
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.check import CardSession, session_for
+from wmmadiag.subject.card_session import CardSession, session_for
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
 from wmmadiag.subject.drafts.assignments import (

@@ -10,7 +10,7 @@ from itertools import chain
 
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.check import CardSession
+from wmmadiag.subject.card_session import CardSession
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.probed_launch import ProbedLaunch, least_shared, likely_blocks, probed_launches

@@ -16,7 +16,7 @@ from wmmadiag.subject.host_functions.reference import ANY
 
 if TYPE_CHECKING:
     from wmmadiag.subject.binding import BoundArgument, BoundCase
-    from wmmadiag.subject.check import CardSession
+    from wmmadiag.subject.card_session import CardSession
     from wmmadiag.subject.verdict import Verdict
 
 _ENOUGH, _ENOUGH_NAMED = 3, 2  # sets of sizes at which a kernel is wrong by a sure call, or by the user's
@@ -68,7 +68,7 @@ def weight(card: Card) -> float:
 def session_of(card: Card, tries: Tries) -> CardSession:
     """A session for a card, with what was compiled for the others."""
     from wmmadiag.subject.alternatives import replace_card
-    from wmmadiag.subject.check import session_for
+    from wmmadiag.subject.card_session import session_for
     from wmmadiag.subject.target import card_target
 
     tries.session = replace_card(tries.session or session_for(card, card_target(card, None), None, None), card)
