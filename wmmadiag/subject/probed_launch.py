@@ -319,10 +319,10 @@ def _box(mask: _Mask, layout: tuple[int, ...], shape: tuple[int, ...]) -> _Box |
     view = _logical(mask, layout, shape)
     if view is None or not mask.any():
         return None
-    places = np.nonzero(view)
-    low = tuple(int(axis.min()) for axis in places)
-    extent = tuple(int(axis.max()) - at + 1 for axis, at in zip(places, low, strict=True))
-    return _Box(low, extent) if math.prod(extent) == places[0].size else None
+    places = np.argwhere(view)  # an output of one element has no axes
+    low = tuple(map(int, places.min(axis=0)))
+    extent = tuple(int(last) - at + 1 for last, at in zip(places.max(axis=0), low, strict=True))
+    return _Box(low, extent) if math.prod(extent) == len(places) else None
 
 
 def _filled(box: _Box, known: _Mask, layout: tuple[int, ...], shape: tuple[int, ...]) -> _Mask:
