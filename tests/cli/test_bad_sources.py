@@ -57,8 +57,7 @@ SOURCES = {
     "macros-in-a-condition": (doubling(60) + "#if A60 1\n#endif\n" + KERNEL, "bad.cu:62:1", "expands to more than"),
     "includes-itself": ('#include "bad.cu"\n' + KERNEL, "bad.cu:1", "pragma once"),
     "includes-each-other": ('#include "one.h"\n' + KERNEL, 'two.h:1: #include file "one.h"', "pragma once"),
-    "missing-header": ('#include "nowhere/x.cuh"\n' + KERNEL, "bad.cu:1", "-I FOLDER"),
-    "header-nearby": ('#include "deep/x.cuh"\n' + KERNEL, "bad.cu:1", "-I lib/include"),
+    "missing-header": ('#include "nowhere/x.cuh"\n' + KERNEL.replace("1", "ONE"), "bad.cu:1", "-I FOLDER"),
     "braces": ("{" * 100_000, "bad.cu:1:1001", "nested"),
     "namespaces": ("namespace a {\n" * 100_000, "bad.cu:1001", "nested"),
     "conditionals": ("#if 1\n" * 50_000 + KERNEL, "bad.cu:1001", "nested"),
@@ -123,6 +122,18 @@ def test_a_card_whose_source_is_refused(run: Callable[..., object], folder: Path
     shown = " ".join((answer.out + answer.err).split())  # type: ignore[attr-defined]
     for words in ("bad.cu:2", 'identifier "nope" is undefined', "-D NAME=TEXT"):
         assert words in shown
+
+
+def test_a_header_that_one_folder_nearby_has_is_searched_there(run: Callable[..., object], folder: Path) -> None:
+    (folder / "bad.cu").write_text('#include "deep/x.cuh"\n' + KERNEL.replace("1", "X"))
+    answer = run("check", "bad.cu", "--computes", "none", "--grid", "1", "--block", "32")
+    assert "deep/x.cuh was found under lib/include" in answer.err  # type: ignore[attr-defined]
+    assert "identifier" not in answer.err  # type: ignore[attr-defined]
+    other = folder / "other" / "deep"
+    other.mkdir(parents=True)
+    (other / "x.cuh").write_text("#define X 2\n")
+    answer = run("check", "bad.cu", "--computes", "gemm")  # which of both?
+    assert answer.code == 2 and "cannot open" in answer.err and "-I lib/include" in answer.err  # type: ignore[attr-defined]
 
 
 def test_comments_in_another_encoding_swallow_no_line(folder: Path) -> None:

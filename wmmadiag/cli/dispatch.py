@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from importlib import import_module
 from pathlib import Path
 
@@ -84,8 +85,23 @@ def dispatch(argv: list[str], console: Console) -> int:
     console.quiet = getattr(args, "quiet", False)
     console.workflow = console.workflow or getattr(args, "github", False)
     args.words = argv[1:]
+    _search_near(args, console)
     code: int = module.run(args, console)
     return code
+
+
+def _search_near(args: argparse.Namespace, console: Console) -> None:
+    """Search folders near a source, too, that alone have a header of its, and say so."""
+    named = [getattr(args, name, ()) for name in ("path", "source", "paths", "sources")]
+    paths = [path for one in named for path in ([one] if isinstance(one, str) else one)]
+    for path in map(Path, paths if hasattr(args, "include") else ()):
+        if path.suffix != ".cu" or not path.is_file():
+            continue
+        from wmmadiag.compile.missing import near_folders
+
+        for name, folder in near_folders(path, tuple(map(Path, args.include))):
+            args.include = [*args.include, str(folder)]
+            console.note(f"{path}: {name} was found under {folder}, which is searched as if -I {folder} were given")
 
 
 def _version() -> str:

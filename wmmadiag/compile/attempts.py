@@ -39,7 +39,8 @@ class Attempts:
     # key of a file → what is compiled at its end: its extended lambdas as classes
     classes: Mapping[str, bytes] = field(default_factory=dict)
     standard: list[str] = field(default_factory=list)  # standard headers that are read first
-    empty: dict[str, Place] = field(default_factory=dict)  # header → the directive that named it: taken as empty
+    # header that was not found, and is taken as empty → the directive that names it, as the compiler refused that
+    empty: dict[str, Diagnostic] = field(default_factory=dict)
     refused: dict[str, dict[tuple[int, int], Diagnostic]] = field(default_factory=dict)
     kept: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
     named: Sequence[str] = ()  # what else the compiler is asked for
@@ -75,10 +76,10 @@ class Attempts:
             CompileNote(
                 "stub-header",
                 f"{name} was not found and is taken as empty;"
-                f" if device code needs it, {where_to_find(name, place.file)}",
-                Place(place.file, place.line),
+                f" if device code needs it, {where_to_find(name, error.place.file)}",
+                Place(error.place.file, error.place.line),
             )
-            for name, place in self.empty.items()
+            for name, error in self.empty.items()
         ]
         return (*stubs, *self._blanked(), *self._skipped)
 
@@ -125,9 +126,13 @@ class Attempts:
             found = _NOT_FOUND.search(error.message)
             if found:
                 hint = where_to_find(found[1], error.place.file)
-        if not hint and self.empty:
-            known = "; ".join(f"{name}: {where_to_find(name, place.file)}" for name, place in self.empty.items())
-            hint = f"not found and taken as empty: {known}"
+        own = [name for name, error in self.empty.items() if f'"{name}"' in "\n".join(error.lines[1:])]
+        if own and not hint:  # what the source's author wrote: the rest is about what stands in there
+            hidden += [self.empty[name] for name in own]
+            hint = where_to_find(own[0], self.empty[own[0]].place.file)
+        elif not hint and self.empty:
+            known = (f"{name}: {where_to_find(name, error.place.file)}" for name, error in self.empty.items())
+            hint = f"not found and taken as empty: {'; '.join(known)}"
         hint = self._host_hint(missed) or hint or error_hint(errors)
         root = self.own.tree.root
         end = Place(root.name, len(root.data.splitlines()))
@@ -194,9 +199,10 @@ class Attempts:
             return False
         file = self._files.get(error.place.file)
         low, high = self._extent(file, Place(error.place.file, error.place.line)) if file is not None else (0, 0)
-        if file is None or f"<{name}>".encode() not in file.data[low:high]:
+        written = (f"<{name}>".encode(), f'"{name}"'.encode())
+        if file is None or not any(one in file.data[low:high] for one in written):
             return False
-        self.empty[name] = error.place
+        self.empty[name] = error
         return True
 
     def _skip(self, text: str, error: Diagnostic, errors: Sequence[Diagnostic]) -> bool:

@@ -24,6 +24,7 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.precompiled import in_use, precompiling
 from wmmadiag.compile.sources import SourceTree, in_memory
+from wmmadiag.compile.standard import stand_in
 from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lambdas import NAME, appended
@@ -103,7 +104,7 @@ def build(
         empty = (*host_headers, *attempts.empty)
         expressions = (*named, *attempts.expressions)
         root, headers = in_memory(tree, attempts.texts())
-        headers.update({one: brought(one) for one in empty})
+        headers.update(_stubs(tree, empty))
         standard = attempts.standard if behind is None else [*attempts.standard, ASK]
         flags = nvrtc_options(options, tools, tree, standard, cubin=cubin)
         if options.precompiled is not None:
@@ -139,6 +140,11 @@ def _lambdas(own: OwnFiles, expressions: Sequence[str]) -> dict[str, bytes]:
     return {key: text for key, text in made.items() if text}
 
 
+def _stubs(tree: SourceTree, names: Sequence[str]) -> dict[str, bytes]:
+    """What stands for headers that are for the host alone, or not there."""
+    return {one: brought(one) if is_host_header(one) else stand_in(tree) for one in names}
+
+
 def rebuild(
     built: Built, edits: Mapping[str, Sequence[ByteEdit]], before: str, options: CompileOptions, tools: Toolchain
 ) -> str | None:
@@ -151,7 +157,7 @@ def rebuild(
         for flag in nvrtc_options(options, tools, tree, built.standard)
     ]
     root, headers = in_memory(tree, built.texts, edits)
-    headers.update({one: brought(one) for one in built.empty})
+    headers.update(_stubs(tree, built.empty))
     headers[name] = f'#include "{PRELUDE}"\n{before}'.encode()
     result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=built.expressions)
     return result.ptx if result.ok else None

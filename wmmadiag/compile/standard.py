@@ -33,6 +33,15 @@ _MACROS = re.compile(
     r"(?P<cfloat>(?:FLT|DBL)_\w+)|(?P<climits>(?:U?(?:INT|LONG|LLONG|SHRT|CHAR)|SCHAR)_(?:MAX|MIN)|CHAR_BIT)"
     r"|(?P<cmath>M_\w+|INFINITY|NAN)|(?P<cstdint>U?INT(?:8|16|32|64)_(?:MAX|MIN))"
 )
+# What a source's own header, which is not there, is likely to have included: a name that the rest has → the header of
+# CUDA that it comes from (CUDA 13, include/).
+_OF_CUDA: Mapping[str, str] = {
+    r"half2?|__half2?": "cuda_fp16.h",
+    r"(?:__)?nv_bfloat16\w*": "cuda_bf16.h",
+    r"__nv_fp8\w*": "cuda_fp8.h",
+    r"nvcuda|wmma": "mma.h",
+    r"cooperative_groups": "cooperative_groups.h",
+}
 _USED = re.compile(rb"std::(\w+)")
 
 
@@ -49,6 +58,13 @@ def missing_headers(errors: Iterable[Diagnostic]) -> set[str]:
         elif macro and macro.lastgroup:
             found.add(macro.lastgroup)
     return found
+
+
+def stand_in(tree: SourceTree) -> bytes:
+    """The text for a header that is not there: it includes what the rest of the source uses of CUDA's."""
+    text = b"\n".join(file.data for file in tree.files())
+    used = [header for names, header in _OF_CUDA.items() if re.search(rf"\b(?:{names})\b".encode(), text)]
+    return "".join(f"#include <{header}>\n" for header in used).encode()
 
 
 def likely_headers(tree: SourceTree) -> list[str]:

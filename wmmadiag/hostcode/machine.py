@@ -69,6 +69,7 @@ class Machine:
     types: Mapping[str, str] = field(default_factory=dict)
     # symbol → the tensor, "size", "stride", "dim" or "numel", and the axis that it is
     extents: dict[str, tuple[Tensor, str, int]] = field(default_factory=dict)
+    listed: set[str] = field(default_factory=set)  # of these, what only a list of all has, of a tensor of unknown rank
     tensors: list[Tensor] = field(default_factory=list)  # that host code makes
     # name of memory in a "load" term → that memory. stores: (memory, index, value) of elements that host code sets.
     loads: dict[str, Buffer] = field(default_factory=dict)

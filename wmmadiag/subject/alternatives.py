@@ -33,6 +33,7 @@ _RUN, _INSTRUCTIONS, _DRAWN = 4.0, 200_000, 400_000  # units of a run; warp inst
 _READING, _ELEMENTS, _FLOATING = 0.2, 100_000, 50e6  # of a reading besides its tensors; what makes one unit more
 _DRAFT = 0.6  # units of a card that is drafted
 _NEAR = 0.98  # of the elements: the rest may be rounding
+_NO_CHANCE = 0.5  # a part that values of the same size about zero do not have by chance
 _TELLING, _TIMES = 0.25, 2.0  # a part that is no chance, and how far behind all else must be
 
 
@@ -71,9 +72,11 @@ class TriedReading:
     near: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def likely(self, operation: str) -> frozenset[str] | None:
-        """The readings that came nearest at other sizes; None where none was tried."""
+        """The readings that came nearest at other sizes; None where none came near, which tells nothing."""
         parts = self.near.get(operation)
-        return frozenset(sorted(parts, key=lambda name: -parts[name])[:_AGAIN]) if parts else None
+        if not parts or max(parts.values()) < _NO_CHANCE:
+            return None
+        return frozenset(sorted(parts, key=lambda name: -parts[name])[:_AGAIN])
 
 
 @dataclass(slots=True)
@@ -252,6 +255,7 @@ def _readings(
     if sizes and _is_right(bound):
         yield "", card
     operation = card.computes.operation
+    rounded: list[tuple[str, Card]] = []  # near enough that coarser arithmetic may be the rest
     likely, parts = tried.likely(operation), tried.near.setdefault(operation, {})
     for number, (reading, other) in enumerate(_meanings(card)):
         if number > _MOST_READINGS or work.over:
@@ -275,13 +279,17 @@ def _readings(
         if part >= _NEAR:
             if _is_right(read):
                 yield name, other
-                continue
-            for finer, further in _arithmetic(other, session, bound):
-                tried.count += 1
-                work.read(bound)
-                again = reread(bound, further)
-                if again is not None and _is_right(again):
-                    yield _joined(name, finer.name), further  # and others: a small case may not tell them apart
+            else:
+                rounded.append((name, other))
+    for name, other in rounded:  # where nothing is right as exactly as the operation has it
+        for finer, further in _arithmetic(other, session, bound):
+            if work.over:
+                return
+            tried.count += 1
+            work.read(bound)
+            again = reread(bound, further)
+            if again is not None and _is_right(again):
+                yield _joined(name, finer.name), further  # and others: a small case may not tell them apart
 
 
 def _meanings(card: Card) -> Iterator[tuple[Reading | None, Card]]:

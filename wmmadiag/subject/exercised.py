@@ -7,6 +7,7 @@ says nothing of it. Extents need no such look: arrays and the expected result ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -30,6 +31,7 @@ from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
 from wmmadiag.subject.drafts.sizes import RAGGED
 
+_WARP, _SEVERAL = 32, 128  # threads of a block
 _PARTS, _UNEVEN, _BLOCKS = (2,), 3, (3, 4, 5)  # that are tried besides what was taken
 
 
@@ -37,7 +39,8 @@ def tried_at_all(card: Card, report: KernelReport, session: CardSession) -> Kern
     """The report on a derived card that is right, undecided where a guessed number changes nothing of any case."""
     if card.derived is None or report.status != "passed":
         return report
-    question = _of_ignored(card.derived.draft) or _of_counted(card, session) or _of_idle(card, session)
+    question = _of_ignored(card.derived.draft) or _of_counted(card, session) or _of_warps(card, session)
+    question = question or _of_idle(card, session)
     if question is None:
         return report
     cases = (replace(case, status="undecided", problem=question) for case in report.cases)
@@ -72,6 +75,25 @@ def _of_counted(card: Card, session: CardSession) -> Problem | None:
                 message = f"the kernel is right with {name} = {taken}, and wrong with {count}"
                 hint = f"is {taken} what it is made for? If so, --symbol {name}={taken}; if not, it is wrong"
                 return Problem("undecided", message, hint=hint)
+    return None
+
+
+def _of_warps(card: Card, session: Session) -> Problem | None:
+    """What is asked where nobody said the block, one warp of it is right, and what warps do together was not tried."""
+    assert card.derived is not None
+    kernel = card.derived.kernel
+    together = all(re.search(rf"\b{word}\b", kernel.code) for word in ("blockDim", "__syncthreads"))
+    if kernel.launch is not None or card.derived.options.block or not together:
+        return None
+    if [str(one) for one in card.launch.block] != [str(_WARP)]:
+        return None
+    several = replace(card, launch=replace(card.launch, block=(_SEVERAL,)))
+    for case in card.cases:
+        result, _, _ = run_case(replace_card(session, several), case, several.variants[0], None, "")
+        if result.status != "passed":
+            message = f"the kernel is right with blocks of {_WARP} threads, and not with {_SEVERAL}"
+            hint = f"is it made for one warp? If so, --block {_WARP}; if not, --block with what it is made for"
+            return Problem("undecided", message, hint=hint)
     return None
 
 

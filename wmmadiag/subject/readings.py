@@ -8,6 +8,8 @@ from dataclasses import replace
 from wmmadiag.ops import OPERATIONS, Assumed, Reading, readings
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.card import Argument, Card, View
+from wmmadiag.subject.drafts.guess import distance_for
+from wmmadiag.subject.drafts.numbers import BY_NAME
 from wmmadiag.subject.packed import packed_views
 
 
@@ -66,10 +68,34 @@ def card_read_as(card: Card, reading: Reading) -> Card:
             direction = "out" if known[changed[0]].output else "inout"
         return replace(argument, views=views, direction=direction)
 
+    distances = _distances(card, reading)
     parameters = {**card.computes.parameters, **reading.parameters}
     return replace(
         card,
         computes=replace(card.computes, parameters=parameters),
-        arguments=tuple(map(meant, card.arguments)),
+        arguments=tuple(
+            replace(one, value=distances[one.name]) if one.name in distances else one
+            for one in map(meant, card.arguments)
+        ),
         answered=(*card.answered, *reading.questions),
     )
+
+
+def _distances(card: Card, reading: Reading) -> dict[str, str]:
+    """The leading dimensions, by their arguments' names, of what lies otherwise by a reading: of columns, their length.
+
+    Those of which nobody but their name says what they are.
+    """
+    if card.derived is None or not reading.layouts:
+        return {}
+    operation = card.computes.operation
+    found = {}
+    for one in card.derived.draft.arguments:
+        known = distance_for(one.parameter.name, operation, batches=False)
+        if known is None or one.reason != BY_NAME or one.value != known.value:
+            continue
+        role = OPERATIONS[operation].roles[known.role]
+        layout = reading.layouts.get(known.role) or reading.layouts.get(role.updates)
+        if layout:
+            found[one.parameter.name] = role.shape[role.axes.index(layout[-1])]
+    return found

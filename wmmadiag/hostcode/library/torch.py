@@ -44,6 +44,7 @@ _FAMILIES = (
     ("ALL_TYPES", ("float",)),
     ("INTEGRAL", ("int",)),
 )
+_MOST_AXES = 4  # of a tensor of which nobody says the rank
 _DISPATCHED = {"half": "at::Half", "__nv_bfloat16": "at::BFloat16"}
 
 
@@ -87,7 +88,11 @@ def _known_index(machine: Machine, node: Node, scope: Scope) -> int | None:
 @method("size")
 def _size(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | None:
     index = _known_index(machine, node, scope)
-    return extent(machine, whole, index) if isinstance(whole, Tensor) and index is not None else None
+    if not isinstance(whole, Tensor) or index is None:
+        return None
+    found = extent(machine, whole, index)
+    machine.listed -= terms.symbols(found)
+    return found
 
 
 @method("stride")
@@ -102,7 +107,10 @@ def _sizes(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | 
         return None
     if whole.sizes is not None:
         return Items([Cell(one, "int64_t") for one in whole.sizes])
-    return Items([Cell(extent(machine, whole, index), "int64_t") for index in range(whole.rank or 4)])
+    known = set(machine.extents)
+    sizes = Items([Cell(extent(machine, whole, index), "int64_t") for index in range(whole.rank or _MOST_AXES)])
+    machine.listed |= set() if whole.rank else set(machine.extents) - known
+    return sizes
 
 
 @method("dim", "ndimension")

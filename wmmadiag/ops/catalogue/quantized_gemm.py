@@ -119,6 +119,9 @@ def _bound(
     return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
 
 
+_NIBBLE = r"\b0x0*f(?:0+f)*0*u?\b|&\s*15\b|>>=?\s*4\b|>>\s*\(?\s*4\s*\*|\*\s*4\s*\)\s*\)?\s*&|\blop3\b|\bbfe\b"
+"""Code that takes four bits out of something: masks of them, shifts by multiples of four, and what PTX has."""
+
 _GROUPS = "ceil_div(K, group)"
 
 OPERATION = Operation(
@@ -151,7 +154,7 @@ OPERATION = Operation(
         "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result"),
     },
     parameters={
-        "bits": Parameter("int", "4", "bits of a value", asked="4 or 8"),
+        "bits": Parameter("int", "4", "bits of a value", formulas={"8": rf"(?s)\A(?!.*(?:{_NIBBLE}))"}, asked="4 or 8"),
         "group": Parameter(
             "int",
             "128",
@@ -165,13 +168,15 @@ OPERATION = Operation(
             "8",
             "values in one element of b",
             asked="8 of 4 bits in an int32, 1 of 8 in a byte",
-            by_element=("b", {"u8": "2", "s8": "2"}),  # of 4 bits
+            by_element=("b", {"u8": "8 / bits", "s8": "8 / bits", "u32": "32 / bits", "s32": "32 / bits"}),
         ),
         "packed_along_n": Parameter(
             "flag", "0", "values in one element are neighbours along N, not K", asked="1 along N"
         ),
         "order": Parameter("word", "linear", "of the values in one element", tuple(ORDERS)),
-        "signed": Parameter("flag", "0", "values are two's complement"),
+        "signed": Parameter(
+            "flag", "0", "values are two's complement", by_element=("b", {"s8": "1 if bits == 8 else 0"})
+        ),
         "zero": Parameter("real", "0 if signed else 2**(bits - 1)", "zero point of all values, where zeros has none"),
         "zero_pack": Parameter("int", "1", "zero points in one element of zeros, along N"),
         "zero_offset": Parameter("real", "0", "added to each stored zero point"),
@@ -232,6 +237,12 @@ OPERATION = Operation(
             {"one zero point in an element": "1", "eight zero points in an element, along N": "8"},
             "zeros",
             types=("s32", "u32"),
+        ),
+        by_value(
+            "How many rows of the weights share a scale?",
+            "meaning",
+            "group",
+            {"a scale for 128 rows of each column": "128", "one scale for each column": "K"},
         ),
         by_value(
             "Are values two's complement?",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from wmmadiag.hostcode.terms import Number
 from wmmadiag.hostcode.types import plain, scalar
 from wmmadiag.ops import OPERATIONS
 
@@ -55,6 +57,31 @@ def fragment_extents(text: str) -> set[str]:
     return {one.strip() for three in found for one in three if one.strip().isidentifier()}
 
 
+def tile_shapes(text: str, constants: Mapping[str, Number]) -> list[tuple[int, int, int]]:
+    """The shapes (m, n, k) of the tensor-core operations that code names.
+
+    Args:
+        constants: numbers that the code knows by name.
+    """
+    code = without_comments(text)
+    found = re.findall(r"\b(?:matrix_[ab]|accumulator)\s*,\s*([^,<>;]+),\s*([^,<>;]+),\s*([^,<>;]+),", code)
+    found += re.findall(r"\bmma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)", code)
+    shapes = []
+    for three in found:
+        sizes = [constants.get(one.strip(), int(one) if one.strip().isdecimal() else 0) for one in three]
+        if all(sizes) and all(size == int(size) for size in sizes):
+            shapes.append((int(sizes[0]), int(sizes[1]), int(sizes[2])))
+    return list(dict.fromkeys(shapes))
+
+
+def tile_names(text: str) -> set[str]:
+    """The names that shape a shared array, or that the index of a block is multiplied by."""
+    code = without_comments(text)
+    shapes = re.findall(r"\b__shared__\b[^;=]*?\w((?:\s*\[[^\];]*\])+)", code)
+    offsets = re.findall(r"\bblockIdx\s*\.\s*[xyz]\s*\*\s*([A-Za-z_]\w*)", code)
+    return {*offsets, *re.findall(r"[A-Za-z_]\w*", " ".join(shapes))}
+
+
 def told_by_formulas(operation: str, text: str) -> dict[str, str]:
     """Parameters of an operation of which a source has the formula, with their words; not where it has several."""
     code = without_comments(text)
@@ -102,6 +129,18 @@ def writes_to(code: str, name: str) -> bool:
     assigned = rf"(?<![\w])(?:{known})\s*\[[^\]]*\]\s*(?:[-+*/]?=)(?!=)"
     stored = rf"\b\w*[sS]tore\w*\s*(?:<[^<>;]*>\s*)?\(\s*&?\s*(?:{known})\b"
     return re.search(f"{assigned}|{stored}", code) is not None
+
+
+def reads_one(code: str, name: str) -> bool:
+    """Whether code has a pointer for nothing but the number that it points to: `*alpha`, `beta[0]`.
+
+    Args:
+        code: without comments, the kernel's head included.
+    """
+    member = r"(?:\w+(?:\.|->))?"
+    left = re.sub(rf"(?:\*|\b__restrict__|\b__restrict)\s*{member}\b{re.escape(name)}\b(?!\s*\[)", "", code)
+    left, count = re.subn(rf"\b{re.escape(name)}\s*\[\s*0\s*\]", "", left)
+    return (count > 0 or left != code) and re.search(rf"\b{re.escape(name)}\b", left) is None
 
 
 _NO_CALLS = "if while for switch return sizeof reinterpret_cast static_cast"

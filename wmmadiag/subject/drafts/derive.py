@@ -41,7 +41,7 @@ from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.numbers import ask_reaches
-from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES
+from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, recognised, unkept
 from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
@@ -359,8 +359,8 @@ def _launched(
     known = OPERATIONS[operation]
     groups = known.groups if known.groups not in {*probed.fixed, *options.symbols} else ""
     probed.fixed |= {groups: "1"} if groups else {}
-    several = (False,) if known.optional else (True, False)
-    for sizes, batched in product(_unvaried_sizes(probed, options.symbols), several):
+    several = (False, True) if known.optional else (True, False)
+    for sizes, batched in product(_untold_sizes(probed, options.symbols, kernel), several):
         probed.fixed |= sizes
         sized = partial(probed_sizes, batched=batched)
         card = card_of(path, kernel, probed, options, (), _PROBED_TILE, sized)
@@ -374,9 +374,10 @@ def _launched(
             return
 
 
-def _unvaried_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Sizes of the extents that usual cases have in common and that nothing tells: as they are, then others."""
+def _untold_sizes(drafted: Draft, given: Mapping[str, str], kernel: Kernel) -> Iterator[dict[str, str]]:
+    """Sizes of extents that nothing tells: as they are usually, then others."""
     yield {}
+    yield from one_tile(drafted, given, kernel)
     for symbol in sorted(unvaried(drafted.operation) - {*drafted.fixed, *given}):
         yield from ({symbol: str(value)} for value in EXTENTS[:1])
 

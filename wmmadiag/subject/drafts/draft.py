@@ -9,7 +9,7 @@ from collections.abc import Collection
 import numpy as np
 
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.terms import NotWritten, Term
+from wmmadiag.hostcode.terms import NotWritten
 from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops import OPERATIONS
@@ -18,7 +18,8 @@ from wmmadiag.subject.drafts import storage
 from wmmadiag.subject.drafts.array_extents import sized_by
 from wmmadiag.subject.drafts.code_facts import accumulator_types, told_by_formulas, uses_tf32
 from wmmadiag.subject.drafts.evidence import product_of
-from wmmadiag.subject.drafts.guess import covered_roles, role_remark, roles_for, value_for
+from wmmadiag.subject.drafts.facts import note_facts
+from wmmadiag.subject.drafts.guess import covered_roles, number_behind, role_remark, roles_for, value_for
 from wmmadiag.subject.drafts.in_place import mark_updated, updated_roles, written_over
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
@@ -59,7 +60,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
     result.usual |= meant.usual
     result.equal += meant.equal
     _squares(result)
-    _facts(result, kernel, meant)
+    note_facts(result, kernel, meant, spoken_of(result))
     ask_shared(result, {*result.fixed, *wishes.symbols, *spoken_of(result)})
     _untold(result, wishes, kernel)
     return result
@@ -75,7 +76,10 @@ def _roles(result: Draft, kernel: Kernel) -> None:
         element = element_type(parameter.dtype or "")
         if element is not None:
             argument.dtype = element.name
-        if parameter.pointer:
+        behind = number_behind(parameter, result.operation) if parameter.pointer else None
+        if behind is not None:
+            argument.role, argument.size, argument.initial = "workspace", "1", behind
+        elif parameter.pointer:
             argument.role = roles[id(parameter)] or TODO
             if element is not None and element.name == "f32" and tf32 and is_input(result, argument.role):
                 argument.dtype = "tf32"
@@ -89,6 +93,7 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
     """What the operation's parameters are: numbers that the kernel gets, formulas in its code, types of its sums."""
     known = OPERATIONS[result.operation]
     named = {value_for(one.parameter.name, result.operation) for one in result.arguments if not one.parameter.pointer}
+    named |= {number_behind(one.parameter, result.operation) for one in result.arguments if one.parameter.pointer}
     for name, parameter in known.parameters.items():
         if parameter.drafted and name in named:
             result.computes[name] = name
@@ -107,7 +112,8 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
     for name, word in formulas.items():
         if name not in result.computes:
             result.computes[name] = word
-            result.remarks.append(f"the {name} is {word}, as the source has its formula")
+            formula = f"the {name} is {word}, as the source has its formula"
+            result.remarks.append(formula if known.parameters[name].words else f"{name} = {word}, as the code shows")
     sums = accumulator_types(kernel.code)
     if "accumulate" in known.parameters and sums and sums <= _HALF:
         result.computes["accumulate"] = "f16"
@@ -369,43 +375,6 @@ def spoken_of(result: Draft) -> set[str]:
     texts += [*result.grid, *result.block, result.shared, *re.findall(r"\{([^{}]*)\}", result.entry)]
     texts += [one.size for one in result.arguments]
     return {name for text in texts if text for name in names_in(text)}
-
-
-def _facts(result: Draft, kernel: Kernel, meant: Meanings) -> None:
-    """Conditions of the host code, and by what it and the kernel divide extents."""
-    for argument in result.arguments:
-        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
-        step = kernel.steps.get(name)
-        if step and argument.value.isidentifier():
-            result.steps[argument.value] = math.lcm(step, result.steps.get(argument.value, 1))
-    if kernel.launch is None:
-        return
-    own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *spoken_of(result)}
-    constants = {name: terms.number(value) for name, value in kernel.usual.items() if name not in own}
-    for condition, holds in kernel.launch.facts:
-        result.facts.append((terms.replaced(meant.card(condition), constants), holds))
-    rounded = {name for text in result.grid for name in names_in(text) if "ceil_div" in text}
-    for argument in result.arguments:
-        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
-        step = kernel.guards.get(name) or kernel.guards.get(argument.parameter.name)
-        if step and argument.value in rounded and argument.value.isidentifier():
-            result.guarded[argument.value] = step
-    for cell in kernel.launch.grid.members.values():
-        if isinstance(cell.value, Term):
-            _divided(result, meant.card(cell.value))
-    for condition, _ in result.facts:
-        _divided(result, condition)
-
-
-def _divided(result: Draft, term: Term) -> None:
-    """Notes that a symbol is divided by a number."""
-    if term.op in ("//", "ceil_div", "/", "%") and term.args[1].op == "number" and term.args[0].op == "symbol":
-        by = term.args[1].args[0]
-        if isinstance(by, int) and by > 1:
-            result.tiles.setdefault(term.args[0].args[0], []).append(by)
-    for one in term.args:
-        if isinstance(one, Term):
-            _divided(result, one)
 
 
 def _untold(result: Draft, wishes: Wishes, kernel: Kernel) -> None:

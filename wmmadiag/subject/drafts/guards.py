@@ -19,6 +19,7 @@ from wmmadiag.hostcode.terms import Number
 _COMPARISONS = frozenset({"<", "<=", ">", ">="})
 _ONES = ("threadIdx", "blockIdx")
 _DEEPEST = 12
+_INTEGERS = frozenset({"int", "unsigned", "long", "size_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "ptrdiff_t"})
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 
 
@@ -243,7 +244,17 @@ class _Reader:
             return self.multiple(held, depth - 1) if held is not None else None
         if node.type == "binary_expression":
             return self._of_operation(node, depth)
+        if node.type == "call_expression":
+            held = self._cast(node)
+            return self.multiple(held, depth - 1) if held is not None else None
         return None
+
+    def _cast(self, node: Node) -> Node | None:
+        """What `int64_t(x)` and `static_cast<int>(x)` make a number of a type of; None for another call."""
+        called, arguments = child(node, "function"), child(node, "arguments")
+        name = plain_name(self.source.words(called)) if called is not None else ""
+        held = list(arguments.named_children) if arguments is not None else []
+        return held[0] if len(held) == 1 and (name == "static_cast" or name in _INTEGERS) else None
 
     def _of_name(self, node: Node, depth: int) -> int | None:
         text = self.source.words(node)

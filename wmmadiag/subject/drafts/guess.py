@@ -34,6 +34,7 @@ class Parameter:
     meant: str = ""  # the extent that it is, where its name says another
     indirect: bool = False  # whether it is an array of pointers, one to each matrix
     added: bool = False  # whether the kernel adds to what the pointer points to
+    single: bool = False  # whether the pointer is to one number, which the kernel reads: `*alpha`
     remark: str = ""  # why a struct could not be taken apart
 
 
@@ -161,6 +162,13 @@ def value_for(name: str, operation: str) -> str | None:
     return _search(_value_words(operation), name)
 
 
+def number_behind(pointer: Parameter, operation: str) -> str | None:
+    """The value of the one number that a pointer leads to, by its name: `const float *alpha`; None for an array."""
+    if not pointer.single or role_named(pointer.name, operation) is not None:
+        return None
+    return value_for(pointer.name, operation)
+
+
 def parameter_named(name: str, operation: str) -> OperationParameter | None:
     """The parameter of an operation that a scalar's name means: "softmax_scale" → that of its scale."""
     known = OPERATIONS[operation].parameters
@@ -199,6 +207,10 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
     missing outputs; without any const, the order of the operation's roles.
     """
     known = OPERATIONS[operation].roles
+    arrays = [pointer for pointer in pointers if number_behind(pointer, operation) is None]
+    if len(arrays) < len(pointers):
+        told = dict(zip(map(id, arrays), roles_for(arrays, operation), strict=True))
+        return [told.get(id(pointer)) for pointer in pointers]
     names = {folded(pointer.name) for pointer in pointers}
     roles: list[str | None] = []
     for pointer in pointers:

@@ -18,7 +18,7 @@ from wmmadiag.hostcode.program import HostFunction
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import plain, scalar
 from wmmadiag.hostcode.values import Pointer, Struct, Value
-from wmmadiag.subject.drafts.code_facts import adds_to, card_type, cast_types
+from wmmadiag.subject.drafts.code_facts import adds_to, card_type, cast_types, reads_one, without_comments
 from wmmadiag.subject.drafts.guess import Parameter
 
 if TYPE_CHECKING:
@@ -148,4 +148,5 @@ def used(parameter: Parameter, code: str) -> Parameter:
         unread = plain_number and bool(code) and not re.search(rf"\b{re.escape(name)}\b", code)
         return replace(parameter, unread=parameter.unread or unread)
     added = not parameter.const and parameter.label != "data" and adds_to(code, name)
-    return replace(parameter, added=added)
+    single = parameter.const and bool(code) and reads_one(without_comments(code), name)
+    return replace(parameter, added=added, single=single)

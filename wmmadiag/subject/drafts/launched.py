@@ -64,9 +64,12 @@ def launched_drafts(
                 yield replace(found, grid=(*whole[:axis], groups, *whole[axis + 1 :]))
 
     again: list[ProbedLaunch] = []
+    counts_blocks = re.search(r"\bblockIdx\b", kernel.code) is not None
     with contextlib.suppress(BudgetError):
         launches = probed_launches(card, session, blocks)
         for found in launches if not groups or wishes.grid else chain.from_iterable(map(grouped, launches)):
+            if counts_blocks and {*found.grid} == {"1"} and not wishes.grid:
+                continue  # one block shows nothing of what a kernel does with its index
             again += [found] if len(again) < _MOST_AGAIN else []
             if shared != "0" and not wishes.shared:
                 shared = str(least_shared(card, session, found.block))

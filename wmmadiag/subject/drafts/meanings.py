@@ -16,7 +16,7 @@ from wmmadiag.hostcode.values import Pointer, Struct, Unknown, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.array_extents import allocated, products_of_sizes
-from wmmadiag.subject.drafts.code_facts import fragment_extents
+from wmmadiag.subject.drafts.code_facts import fragment_extents, tile_names
 from wmmadiag.subject.drafts.guess import Parameter, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
 
@@ -94,6 +94,7 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
     result = Meanings()
     taken = {found for one in kernel.parameters if (found := meaning_of(one, operation)) is not None}
     shapes = fragment_extents(kernel.code)
+    shapes |= {one for one in tile_names(kernel.code) if symbol_for(one, operation) in _counts(operation)}
     _constants(result, {name: one for name, one in kernel.constants.items() if name not in shapes}, operation, taken)
     passed: dict[str, list[str]] = {}
     for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
@@ -240,6 +241,11 @@ def _is_number_name(name: str, operation: str) -> bool:
     """Whether a name is that of a parameter of the operation, not of a distance, which only a kernel's own may be."""
     found = value_for(name, operation)
     return found is not None and not any(found == one.value for one in OPERATIONS[operation].distances)
+
+
+def _counts(operation: str) -> set[str]:
+    """The extents that count matrices or heads: no tile has their size, whatever its name (`#define BS 64`)."""
+    return {OPERATIONS[operation].optional, "B", "H"} - {""}
 
 
 def _constants(result: Meanings, known: Mapping[str, Number], operation: str, taken: Collection[str]) -> None:

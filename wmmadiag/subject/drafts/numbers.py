@@ -18,6 +18,7 @@ from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open
 
 PASSED = "as the source passes it"
+BY_NAME = "by its name"
 
 
 def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: storage.Storage, kernel: Kernel) -> None:
@@ -139,13 +140,13 @@ def _integer(result: Draft, argument: DraftArgument, passed: str, laid: storage.
         argument.value, argument.reason = passed, PASSED
         return
     if named is not None:
-        argument.value, argument.reason = named, "by its name"
+        argument.value, argument.reason = named, BY_NAME
         return
     rows, batches = (distance_for(parameter.name, operation, batches=one) for one in (False, True))
     told = value_for(parameter.name, operation) or (rows.value if rows is not None else None)
     if told is not None or batches is not None:
         argument.value = batches.value if batches is not None and _is_batched(result, argument, meant) else told or ""
-        argument.reason = "by its name"
+        argument.reason = BY_NAME
         if (known := OPERATIONS[operation].parameters.get(argument.value)) is not None and known.kind == "reach":
             result.remarks.append(f"'{parameter.name}' is the number of {known.meaning}")
         return
@@ -194,7 +195,7 @@ def _real(result: Draft, argument: DraftArgument, passed: str, kernel: Kernel) -
             argument.reason = "the kernel ignores it"
             result.computes[told] = argument.value
             return
-        argument.value, argument.reason = told, "by its name"
+        argument.value, argument.reason = told, BY_NAME
         return
     floats = [one for one in result.arguments if not one.parameter.pointer and is_real(one.parameter)]
     if told is None and len(floats) == 1 and "scale" in known and not _is_known_number(passed):
@@ -213,7 +214,7 @@ def _real(result: Draft, argument: DraftArgument, passed: str, kernel: Kernel) -
             _scaled(result, passed, told)
         return
     if told is not None:
-        argument.value, argument.reason = told, "by its name"
+        argument.value, argument.reason = told, BY_NAME
 
 
 def _only_settled(text: str, result: Draft) -> bool:

@@ -9,7 +9,9 @@ from wmmadiag.hostcode.terms import Number
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.code_facts import tile_shapes
 from wmmadiag.subject.drafts.draft import spoken_of
+from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text
@@ -24,15 +26,25 @@ def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
     Kernels may take larger tiles only, squares only, or have an extent that nothing tells.
     """
     assert card.derived is not None
-    drafted, given = card.derived.draft, card.derived.options.symbols
+    drafted, given, kernel = card.derived.draft, card.derived.options.symbols, card.derived.kernel
     seen = [dict(case.symbols) for case in card.cases]
-    for said, draft_, symbols, tile in _other_sizes(drafted, given):
+    tiles = [(f"one tile of {'x'.join(sizes.values())}", drafted, {**given, **sizes}, TILES[0])
+             for sizes in one_tile(drafted, given, kernel)]  # fmt: skip
+    for said, draft_, symbols, tile in (*tiles, *_other_sizes(drafted, given)):
         text = draft_text(draft_, card.path.name, card.path.stem, cases(draft_, symbols, tile=tile))
         other = parse_card(text, card.path, shown=f"card derived from {card.path}")
         if all(dict(case.symbols) in seen for case in other.cases):
             continue
         seen += [dict(case.symbols) for case in other.cases]
         yield said, replace(card, cases=other.cases)
+
+
+def one_tile(drafted: Draft, given: Mapping[str, str], kernel: Kernel) -> Iterator[dict[str, str]]:
+    """The sizes of one tensor-core operation, for a kernel of which nothing tells any extent of its matrices."""
+    extents = [name for name in ("M", "N", "K") if name in OPERATIONS[drafted.operation].extents]
+    if len(extents) == 3 and not {*extents} & {*spoken_of(drafted), *given, *drafted.fixed}:
+        for shape in tile_shapes(kernel.code, {**kernel.named, **kernel.constants}):
+            yield {name: str(size) for name, size in zip(extents, shape, strict=True)}
 
 
 def _other_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[tuple[str, Draft, Mapping[str, str], int]]:

@@ -17,6 +17,7 @@ from wmmadiag.subject.drafts.code_facts import told_by_formulas
 from wmmadiag.subject.drafts.guess import (
     Parameter,
     covered_roles,
+    number_behind,
     operation_named,
     role_named,
     role_remark,
@@ -59,7 +60,7 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
         code: what it runs, as `wmmadiag.compile.kernel_code` gives it; "" if that is not known.
         multiplications: how many places of that multiply on tensor cores.
     """
-    pointers = [one for one in parameters if one.pointer]
+    pointers = [one for one in parameters if one.pointer and not _is_number(one)]
     names = [one.name for one in pointers]
     words = _words(entry)
     speaks_of = [one for one, told in _SIGNS.items() if words & set(told.names.split())]
@@ -75,6 +76,8 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
         first = next(iter(OPERATIONS))
         return Recognised(first, False, "neither its name nor those of its arrays tell", likely=False)
     likely = likely or speaks_of[0]
+    pointers = [one for one in pointers if number_behind(one, likely) is None]
+    names = [one.name for one in pointers]
     by_name = likely if likely in speaks_of else ""
     told = set(_SIGNS[likely].names.split())
     if others := [one for one in speaks_of if one not in (likely, *_parts(likely))]:
@@ -88,6 +91,11 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     if amiss:
         return Recognised(likely, False, amiss)
     return Recognised(likely, True, _because(likely, names, by_name, code, multiplications))
+
+
+def _is_number(pointer: Parameter) -> bool:
+    """Whether a pointer leads to one number, and is an array to no operation."""
+    return any(number_behind(pointer, one) for one in _TOLD) and not any(role_named(pointer.name, one) for one in _TOLD)
 
 
 def by_code(kernel_code: str, multiplications: int) -> list[str]:

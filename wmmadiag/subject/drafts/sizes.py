@@ -44,7 +44,7 @@ def cases(
         tile: what extents of unknown granularity are multiples of.
         batched: whether there are several batches and heads, though nothing in the launch speaks of them.
     """
-    used = _used(draft) | ({"B", "H", "batch"} if batched else set())
+    used = _used(draft) | ({"B", "H", OPERATIONS[draft.operation].optional or "batch"} if batched else set())
     found: list[tuple[str, Sizes]] = []
     tables = [*zip(_NAMES, OPERATIONS[draft.operation].cases, strict=False)]
     masked = "causal" in used and not {"causal"} & {*draft.fixed, *given}
@@ -172,8 +172,8 @@ def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int
     usual = next((draft.usual[one] for one in (symbol, f"{symbol}q") if one in draft.usual), None)
     if isinstance(usual, int) and 0 < usual <= _LARGEST_USUAL and usual <= max(value, tile) and blocks == 1:
         return usual
-    if value <= 4:  # heads and batches
-        return value
+    if value <= 4:  # heads and batches, and rows that a block takes several of
+        return -(-value // step) * step
     step = math.lcm(step, tile) if step <= _LARGEST_TILE else step
     rest = int(usual) % step if isinstance(usual, int) else 0
     own = math.lcm(*tiles)

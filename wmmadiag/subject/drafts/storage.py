@@ -133,7 +133,9 @@ def joined_axes(
 
 def rank_of(axes: Sequence[tuple[str, Term]], tensor: Tensor, meant: Meanings, machine: Machine) -> int:
     """How many axes a tensor has: as many as agree with the extents that host code reads off it, rather all."""
-    own = [(name, what, index) for name, (other, what, index) in machine.extents.items() if other is tensor]
+    unread = machine.listed - _launched(machine)
+    own = [(name, what, index) for name, (other, what, index) in machine.extents.items()
+           if other is tensor and name not in unread]  # fmt: skip
     least = max((index + 1 for _, what, index in own if what in ("size", "stride")), default=1)
     told = {index: meant.by_symbol[name] for name, what, index in own if what == "size" and name in meant.by_symbol}
     usual = len(axes) - int(axes[0][1] == terms.symbol("batch") and not any(index >= 2 for index in told))
@@ -143,6 +145,15 @@ def rank_of(axes: Sequence[tuple[str, Term]], tensor: Tensor, meant: Meanings, m
         if rank >= least and all(-rank <= i < rank and _same(kept[i][1], extent) for i, extent in told.items()):
             return rank
     return max(least, usual)
+
+
+def _launched(machine: Machine) -> set[str]:
+    """The symbols on which launches and their arguments depend."""
+    values = [value for one in machine.launches for value in (*one.arguments, one.shared)]
+    values += [
+        cell.value for one in machine.launches for shape in (one.grid, one.block) for cell in shape.members.values()
+    ]
+    return {name for one in values if isinstance(one, Term) for name in terms.symbols(one)}
 
 
 # Extents that are one another's usual value.

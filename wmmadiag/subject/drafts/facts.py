@@ -1,0 +1,60 @@
+"""What holds of sizes: conditions of the host code, what it and the kernel divide them by, what the kernel guards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.terms import Term
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import names_in
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.meanings import Meanings
+from wmmadiag.subject.drafts.model import Draft
+
+
+def note_facts(result: Draft, kernel: Kernel, meant: Meanings, spoken: Collection[str]) -> None:
+    """Conditions of the host code, and by what it and the kernel divide extents.
+
+    Args:
+        spoken: symbols that arguments, launch and instantiation speak of.
+    """
+    for argument in result.arguments:
+        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
+        step = kernel.steps.get(name)
+        if step and argument.value.isidentifier():
+            result.steps[argument.value] = math.lcm(step, result.steps.get(argument.value, 1))
+    _guards(result, kernel)
+    if kernel.launch is None:
+        return
+    own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *spoken}
+    constants = {name: terms.number(value) for name, value in kernel.usual.items() if name not in own}
+    for condition, holds in kernel.launch.facts:
+        result.facts.append((terms.replaced(meant.card(condition), constants), holds))
+    for cell in kernel.launch.grid.members.values():
+        if isinstance(cell.value, Term):
+            _divided(result, meant.card(cell.value))
+    for condition, _ in result.facts:
+        _divided(result, condition)
+
+
+def _guards(result: Draft, kernel: Kernel) -> None:
+    """The extents that the kernel compares indices with, of those that the grid rounds up."""
+    rounded = {name for text in result.grid for name in names_in(text) if "ceil_div" in text}
+    for argument in result.arguments:
+        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
+        step = kernel.guards.get(name) or kernel.guards.get(argument.parameter.name)
+        if step and argument.value in rounded and argument.value.isidentifier():
+            result.guarded[argument.value] = step
+
+
+def _divided(result: Draft, term: Term) -> None:
+    """Notes that a symbol is divided by a number."""
+    if term.op in ("//", "ceil_div", "/", "%") and term.args[1].op == "number" and term.args[0].op == "symbol":
+        by = term.args[1].args[0]
+        if isinstance(by, int) and by > 1:
+            result.tiles.setdefault(term.args[0].args[0], []).append(by)
+    for one in term.args:
+        if isinstance(one, Term):
+            _divided(result, one)
