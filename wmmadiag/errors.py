@@ -56,6 +56,10 @@ class ConfigurationError(WmmadiagError):
     """A wrong option, card, path, or a missing component of the installation."""
 
 
+class QuestionError(ConfigurationError):
+    """A source leaves something open that an option or a field of a card says."""
+
+
 class SeveralKernelsError(ConfigurationError):
     """A source has several kernels, and one was asked for; `kernels`: the names of those that may be meant."""
 

@@ -118,6 +118,16 @@ def test_a_broken_card_in_a_folder_is_not_skipped(here, run):
     assert "wrong.toml:3" in answer.err and "2 checks: 1 ok, 1 in error" in answer.out
 
 
+def test_of_many_those_that_are_not_right_are_named_at_the_end(run):
+    text = "__global__ void mystery(float* what) { what[threadIdx.x] = 1; }\n"
+    for name in "abc":
+        Path(f"{name}.cu").write_text(text)
+    answer = run("check", "right.toml", "a.cu", "b.cu", "c.cu")
+    assert answer.code == 2
+    listed = "not right:\n" + "".join(f"  asked      {name}.cu\n" for name in "abc")
+    assert f"{listed}4 checks: 1 ok, 3 asked" in answer.out
+
+
 def test_a_path_given_twice_is_checked_once(here, run):
     assert "checks:" not in run("check", "right.toml", "./right.toml", here / "right.toml").out
 

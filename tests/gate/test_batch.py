@@ -48,3 +48,21 @@ def test_names_that_no_card_has():
 def test_the_worst_exit_code(codes, worst):
     task = Task(PV, None)
     assert exit_code([TaskOutcome(task, code=code) for code in codes]) == worst
+
+
+def test_a_bug_of_ours_costs_its_own_task_alone(monkeypatch):
+    import wmmadiag.api
+
+    real = wmmadiag.api.check
+
+    def check(path, **options):
+        if path == PV:
+            raise ZeroDivisionError("ours")
+        return real(path, **options)
+
+    monkeypatch.setattr(wmmadiag.api, "check", check)
+    first, second = check_all([Task(PV, None, options={"use_cache": False}), Task(QKT, None)])
+    assert (first.code, second.code) == (3, 0)
+    assert "internal error, a bug of wmmadiag: ZeroDivisionError: ours" in first.error
+    with pytest.raises(ZeroDivisionError):
+        list(check_all([Task(PV, None, options={"use_cache": False})]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.hostcode.program import read_program
-from wmmadiag.subject.drafts.guards import guarded, stepped
+from wmmadiag.subject.drafts.guards import guarded, stepped, strided
 
 KERNEL = """
 struct Params { int rows; };
@@ -28,6 +28,7 @@ __global__ void k(float* C, int M, int N, Params p) {
         ("if (tile < M && tile + 8 < N) C[tile] = 0;", {"M": 16, "N": 8}),
         ("const float x = row < p.rows ? C[row] : 0;", {"rows": 1}),
         ("if ((size_t)row * 2 < M) C[row] = 0;", {"M": 2}),
+        ("if (int64_t(row) * 2 < M && static_cast<int>(row) < N) C[row] = 0;", {"M": 2, "N": 1}),
         ("store(C, row, M);", {"M": 1}),
         ("store(C, tile, p.rows);", {"rows": 1}),  # by the name that the number has in the kernel
         ("store(C, somewhere(row), M);", {}),
@@ -71,3 +72,23 @@ def test_what_is_stepped_through(tmp_path, body, found):
     path.write_text(text)
     program = read_program(text, path.as_posix(), (), {})
     assert stepped(program, program.kernels("k")[0], {}) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "threads", "found"),
+    [
+        ("for (int i = threadIdx.x; i < N; i += blockDim.x) C[i] = 0;", 96, {"N": 96}),
+        ("for (int i = threadIdx.x * 4; i < N; i += blockDim.x * 4) C[i] = 0;", 96, {"N": 384}),
+        ("for (int i = threadIdx.x; i < N; i += blockDim.x) C[i] = 0;", 0, {}),  # nobody says how many
+        ("for (int i = lane; i < N; i += 32) C[i] = 0;", 96, {"N": 32}),
+        ("for (int i = lane; i < p.rows; i += 4 * 32) C[i] = 0;", 96, {"rows": 128}),
+        ("for (int i = 0; i < N; i += blockDim.x) C[i] = 0;", 96, {}),  # all threads begin there
+        ("for (int i = lane; i < N; i += gridDim.x) C[i] = 0;", 96, {}),
+    ],
+)
+def test_what_a_blocks_threads_step_through(tmp_path, body, threads, found):
+    path = tmp_path / "k.cu"
+    text = KERNEL.replace("BODY", body).replace("TILE", "16")
+    path.write_text(text)
+    program = read_program(text, path.as_posix(), (), {})
+    assert strided(program, program.kernels("k")[0], {}, threads) == found

@@ -94,3 +94,13 @@ def test_what_is_found_under_such_a_launch_is_undecided(tmp_path):
     assert "--block 256" in report.cases[0].problem.hint and report.cases[0].findings
     said = check(path, grid=("ceil_div(N, 32)", "ceil_div(M, 64)"), block=("256",))
     assert said.status == "failed"
+
+
+def test_one_warp_alone_says_nothing_of_what_several_do_together(tmp_path):
+    text = (Path(__file__).resolve().parents[2] / "kernels/reduce/kernel.cu").read_text()
+    path = tmp_path / "k.cu"
+    assert "i < blockDim.x / 32" in text
+    path.write_text(text.replace("i < blockDim.x / 32", "i < blockDim.x / 64"))
+    report = check(path)
+    assert report.status == "undecided"
+    assert "right with blocks of 32 threads, and not with 128" in report.cases[0].problem.message

@@ -25,6 +25,7 @@ NEWEST = READING.parent / "unseen8"
 LAST_ROUND = READING.parent / "unseen9"
 PUBLIC = READING.parent / "unseen10"
 LATER_PUBLIC = READING.parent / "unseen11"
+SEARCHED = READING.parent / "unseen12"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -65,6 +66,13 @@ def symbols(report):
         (LATER_PUBLIC / "hgemm_ptx_swizzle_bench.cu", "the grid has one block along z; --symbol M=2560 gives it more"),
         (LATER_PUBLIC / "batched_32_tf32.cu", "batch is batch, N32 is M N K"),
         (LATER_PUBLIC / "gemv_int8_per_channel.cu", "taken as gemv, N is rows, K is cols"),
+        (SEARCHED / "linear_bias_act_ext.cu", "the activation gelu_tanh"),  # the tightest of what fits
+        (SEARCHED / "one_tile_readme.cu", "one tile of 16x16x16 and A stored as K×M"),
+        (SEARCHED / "w8a16_linear.cu", "weights stored as N×K, as nn.Linear has them and one scale for each column"),
+        (SEARCHED / "wmma_edges_half_lda.cu", "a grid of (ceil_div(N, 64), ceil_div(M, 64))"),  # BS is no batch
+        (SEARCHED / "hgemm_strided_batched.cu", "the result stored by columns"),
+        (SEARCHED / "wmma_row_sums_layernorm.cu", "normalised values kept in f16"),
+        (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),
         (LATER / "lora_fused.cu", "the narrow product kept in bf16"),
         (KERNELS / "lora" / "kernel.cu", "taken as lora"),
         (KERNELS / "paged_attention" / "kernel.cu", "pages of heads, rows within"),
@@ -77,6 +85,18 @@ def test_a_published_kernel_is_right_by_what_its_result_fits(source, found):
     report = wmmadiag.check(source)
     assert report.exit_code == 0, [case.problem for case in report.cases]
     assert found in " ".join(report.assumed)
+
+
+def test_a_header_that_is_not_there_is_said():
+    report = wmmadiag.check(SEARCHED / "hgemm_mma_async_stage3.cu")
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    told = " ".join(note for variant in report.compiled for note in variant.notes)
+    assert "hgemm_mma_async_stage3.cu:5: common.h was not found and is taken as empty" in told
+
+
+def test_guards_of_a_kernel_that_nobody_launches_are_tried():
+    report = wmmadiag.check(SEARCHED / "wmma_edges_half_lda.cu")
+    assert [(one["M"], one["N"]) for one in symbols(report)][-1] == (80, 80)
 
 
 def test_batched_products_get_a_pointer_to_each_matrix():
@@ -105,6 +125,11 @@ def test_bytes_are_summed_as_the_target_does(arch, sums):
     ("name", "bug"),
     [
         ("../unseen11/hgemm_splitk_half2_atomics", "cleared"),  # half of the output
+        ("../unseen12/one_tile_readme", "twice"),
+        ("../unseen12/hgemm_strided_batched", "beta"),
+        ("../unseen12/w8a16_linear", "sign"),
+        ("../unseen12/wmma_row_sums_layernorm", "eps"),  # added to 0.25, too
+        ("../unseen12/three_kernel_attention", "sum"),  # of rows that are longer than a block
         ("splitk_semaphore_gemm", "order"),
         ("fp8_scaled_mm_rowwise", "half"),
     ],

@@ -2,6 +2,7 @@
 
 Each PATH is a card (kernel.toml), a folder with cards, or a CUDA source (.cu)
 or PTX file; --computes says what that computes where the source does not tell.
+Of several, each is checked by itself; `run` takes the sources of one program.
 Of a folder, kernels that are broken on purpose (a NAME.truth.toml stands beside
 the card) are left out; name them, or a folder that holds no others, to check
 them, or give --wrong.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
     from wmmadiag.results.run import Run
+
+
+_FEW = 3  # kernels whose texts are seen at a glance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -226,11 +231,26 @@ def _text(report: KernelReport, diagnoses: Sequence[Diagnosis], verbose: bool, c
 
 
 def _summary(outcomes: list[Any]) -> str:
+    """How many are what; of many, those that are not right by name, since their texts are far above."""
     words = {"passed": "ok", "failed": "wrong", "undecided": "undecided", "error": "in error"}
-    counts = {word: sum(one.status == status and one.code != 0 for one in outcomes) for status, word in words.items()}
-    counts["ok"] = sum(one.status == "passed" for one in outcomes)
-    counts["wrong as known"] = sum(one.status != "passed" and one.code == 0 for one in outcomes)
-    parts = [f"{count} {word}" for word, count in counts.items() if count]
+
+    def word(outcome: Any) -> str:
+        if outcome.status == "passed":
+            return "ok"
+        return (
+            "asked" if outcome.asked and outcome.code else words[outcome.status] if outcome.code else "wrong as known"
+        )
+
+    found = [(word(one), one) for one in outcomes]
+    counts = Counter(one for one, _ in found)
+    parts = [f"{counts[one]} {one}" for one in (*words.values(), "asked", "wrong as known") if counts[one]]
+    listed = [f"  {one:<9}  {_named(other)}" for one, other in found if one not in ("ok", "wrong as known")]
+    lines = ["not right:", *listed] if listed and len(outcomes) > _FEW else []
     unchanged = sum(outcome.cached for outcome in outcomes)
     known = f" ({unchanged} unchanged since an earlier run)" if unchanged else ""
-    return f"{len(outcomes)} checks: {', '.join(parts)}{known}"
+    return "\n".join([*lines, f"{len(outcomes)} checks: {', '.join(parts)}{known}"])
+
+
+def _named(outcome: Any) -> str:
+    entry = str(outcome.task.options.get("entry") or "")
+    return f"{outcome.task.path}{f' --entry {shlex.quote(entry)}' if entry else ''}"

@@ -97,7 +97,7 @@ def _search_near(args: argparse.Namespace, console: Console) -> None:
     for path in map(Path, paths if hasattr(args, "include") else ()):
         if path.suffix != ".cu" or not path.is_file():
             continue
-        from wmmadiag.compile.missing import near_folders
+        from wmmadiag.compile.near import near_folders
 
         for name, folder in near_folders(path, tuple(map(Path, args.include))):
             args.include = [*args.include, str(folder)]

@@ -1,69 +1,31 @@
-"""A header that was not found: which folder near the source has it, and whether it alone does."""
+"""A header that was not found: which folders near the source have it."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from wmmadiag.compile.read import is_file, read_text
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.compile.read import is_file
 
 _MOST_FOLDERS = 1500
 _UP = 3
 _MOST_SHOWN = 3
-_ROUNDS, _MOST_HEADERS = 4, 8  # headers of headers; of one round
 _SKIPPED = frozenset({"node_modules", "__pycache__", "build", "site-packages"})
-
-
-def near_folders(source: Path, include_paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    """The folders near a source that alone have a header which it includes, and no include path leads to.
-
-    Yields:
-        The header as it is included, and the folder to search for it.
-    """
-    from wmmadiag.compile.driver import is_provided
-    from wmmadiag.compile.host_headers import is_host_header
-    from wmmadiag.compile.sources import read_tree
-    from wmmadiag.compile.toolchain import toolchain
-
-    try:
-        text, tools = read_text(source), toolchain()
-        searched, looked_for = [*include_paths], set[str]()
-        for _ in range(_ROUNDS):
-            tree = read_tree(text, source.as_posix(), searched, lambda name: is_provided(name, tools))
-            wanted = [one for one in tree.unresolved if one not in looked_for and not is_host_header(one)]
-            looked_for |= set(wanted)
-            found = [(one, _only(_folders_with(one, source.resolve().parent))) for one in wanted[:_MOST_HEADERS]]
-            new = [(name, folder) for name, folder in found if folder is not None and folder not in searched]
-            for name, folder in new:
-                if folder not in searched:
-                    searched.append(folder)
-                    yield name, folder
-            if not new:
-                return
-    except WmmadiagError:
-        return  # whoever compiles it says so
-
-
-def _only(folders: Iterator[Path]) -> Path | None:
-    """The folder, where there is one and no other."""
-    first, second = next(folders, None), next(folders, None)
-    return Path(_shown(first)) if first is not None and second is None else None
 
 
 def where_to_find(name: str, includer: str) -> str:
     """The next step for a header that was not found: the option that leads to it, or what to look for."""
-    folders = [_shown(one) for one in islice(_folders_with(name, Path(includer).resolve().parent), _MOST_SHOWN)]
+    folders = [shown(one) for one in islice(folders_with(name, Path(includer).resolve().parent), _MOST_SHOWN)]
     if folders:
         several = "one of the include paths that have" if len(folders) > 1 else "the include path that has"
         return f"give {several} it: {' or '.join(f'-I {one}' for one in folders)}"
     return f"give its folder as an include path: -I FOLDER, so that FOLDER/{name} is the header"
 
 
-def _folders_with(name: str, start: Path) -> Iterator[Path]:
+def folders_with(name: str, start: Path) -> Iterator[Path]:
     """The folders under which the header is: those around the source, or, where none is, a level up, and so on."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts:
@@ -102,7 +64,8 @@ def _below(folder: str) -> list[str]:
         return []
 
 
-def _shown(folder: Path) -> str:
+def shown(folder: Path) -> str:
+    """A folder as one would type it here."""
     try:
         return folder.relative_to(Path.cwd()).as_posix()
     except ValueError:

@@ -9,7 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wmmadiag.errors import ConfigurationError, SeveralKernelsError, UnsupportedError, WmmadiagError, did_you_mean
+from wmmadiag.errors import (
+    ConfigurationError,
+    QuestionError,
+    SeveralKernelsError,
+    UnsupportedError,
+    WmmadiagError,
+    did_you_mean,
+    lacking_of,
+    uninstalled_of,
+    unreachable_of,
+)
 from wmmadiag.gate.task import Task, TaskOutcome
 
 if TYPE_CHECKING:
@@ -87,7 +97,8 @@ def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
 
 
 def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> Iterator[TaskOutcome]:
-    """Check each task, in order; an error in one does not stop the others. What has not changed is not run again.
+    """Check each task, in order; an error in one, a bug of ours among them, does not stop the others. What has not
+    changed is not run again.
 
     A source that launches several kernels, of which nobody names one, has an outcome for each of them.
 
@@ -101,7 +112,7 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None
     left = [index for index, outcome in enumerate(known) if outcome is None]
     if jobs <= 1 or len(left) <= 1:
         for task, key, outcome in zip(tasks, keys, known, strict=True):
-            yield from _each(outcome or run_task(task, progress, key), progress)
+            yield from _each(outcome or _run_of_several(tasks, task, progress, key), progress)
         return
     running = _parallel([(tasks[index], keys[index]) for index in left], jobs, progress)
     try:
@@ -109,6 +120,24 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None
             yield from _each(outcome or next(running), progress)
     finally:
         running.close()
+
+
+def _run_of_several(tasks: Sequence[Task], task: Task, progress: Progress | None, key: str | None) -> TaskOutcome:
+    """`run_task`; where there are other tasks, a bug of ours costs its own task alone."""
+    if len(tasks) == 1:
+        return run_task(task, progress, key)
+    try:
+        return run_task(task, progress, key)
+    except Exception as error:
+        if lacking_of(error) or uninstalled_of(error) or unreachable_of(error):
+            raise
+        return TaskOutcome(task, error=_BUG.format(task.path, f"{type(error).__name__}: {error}"), code=3)
+
+
+_BUG = (
+    "{0}: internal error, a bug of wmmadiag: {1}\n"
+    "next: please report it with the kernel; `WMMADIAG_DEBUG=1 wmmadiag check {0}` shows where it happened"
+)
 
 
 def _each(outcome: TaskOutcome, progress: Progress | None) -> Iterator[TaskOutcome]:
@@ -216,7 +245,7 @@ def run_task(task: Task, progress: Progress | None = None, key: str | None = Non
     except SeveralKernelsError as error:
         return TaskOutcome(task, error=str(error), code=error.exit_code, several=error.kernels)
     except WmmadiagError as error:
-        return TaskOutcome(task, error=str(error), code=error.exit_code)
+        return TaskOutcome(task, error=str(error), code=error.exit_code, asked=isinstance(error, QuestionError))
     found = _diagnoses(task, report, forward) if task.diagnose else ()
     recorded = None if recorder is None else recorder.kernel_run(report, _asked(task.options), found)
     outcome = TaskOutcome(task, report, code=report.exit_code, recorded=recorded, diagnoses=found)

@@ -32,7 +32,7 @@ class TaskOutcome:
     """A report, or the error in its place, as text, with its exit code; `recorded` where the task asks for it.
 
     `cached`: nothing ran; it is the result of an earlier run of the same kernel. `several`: nothing ran, since the
-    source has these kernels, and one is checked at a time.
+    source has these kernels, and one is checked at a time. `asked`: the error is a question that an option answers.
     """
 
     task: Task
@@ -43,6 +43,7 @@ class TaskOutcome:
     diagnoses: tuple[Diagnosis, ...] = ()
     cached: bool = False
     several: tuple[str, ...] = ()
+    asked: bool = False
 
     @property
     def status(self) -> Status:

@@ -98,7 +98,13 @@ OPERATION = Operation(
     },
     parameters={
         "norm": Parameter("word", "rmsnorm", "what is done to rows first", ("rmsnorm", "layernorm")),
-        "eps": Parameter("cap", "1e-5", "added to the variance or mean square", spellings=norms.EPS_SPELLINGS),
+        "eps": Parameter(
+            "cap",
+            "1e-5",
+            "added to the variance or mean square",
+            spellings=norms.EPS_SPELLINGS,
+            drafted=("1e-5", "0.25"),
+        ),
         "unit_offset": Parameter("flag", "0", "the factor of a column is 1 + gamma, as Gemma has it"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
         **epilogue(),

@@ -56,7 +56,9 @@ OPERATION = Operation(
     meaning="Y = S/√(mean(S²) + eps) · weight along the last axis, S = X + residual + added",
     roles={**norms.ROLES, **norms.OUTPUTS, "rstd": norms.RSTD},
     parameters={
-        "eps": Parameter("cap", "1e-6", "added to the mean square", spellings=norms.EPS_SPELLINGS),
+        "eps": Parameter(
+            "cap", "1e-6", "added to the mean square", spellings=norms.EPS_SPELLINGS, drafted=("1e-6", "0.25")
+        ),
         "unit_offset": Parameter("flag", "0", "the factor is 1 + weight, as Gemma has it"),
         "gain": norms.NUMBERS["gain"],
         **norms.TYPES_OF_STEPS,

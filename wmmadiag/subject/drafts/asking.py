@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wmmadiag.csource.lexical import macros
-from wmmadiag.errors import ConfigurationError, did_you_mean
+from wmmadiag.errors import ConfigurationError, QuestionError, did_you_mean
 from wmmadiag.hostcode.program import HostProgram
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.model import Draft, Open
@@ -22,11 +22,11 @@ def opinion(found: Recognised) -> str:
     return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
 
 
-def asked(path: Path, found: Recognised, tried: Sequence[str] = ()) -> ConfigurationError:
+def asked(path: Path, found: Recognised, tried: Sequence[str] = ()) -> QuestionError:
     """Nobody said what the kernel computes, and the source does not tell; `tried`: what else was, each a clause."""
     beside = path.with_suffix(".toml")
     hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
-    return ConfigurationError(
+    return QuestionError(
         f"{path}: what should the kernel compute?",
         detail="\n".join([f"{opinion(found)} {found.because}", *tried]),
         hint=f"{hint}--computes with an operation (docs/cards.md), or with a host function of the source that says "
@@ -70,7 +70,7 @@ def check_macros(given: Mapping[str, str], program: HostProgram | None) -> None:
                 )
 
 
-class NotDerived(ConfigurationError):
+class NotDerived(QuestionError):
     """Something of a kernel that its source does not tell."""
 
     open: Sequence[Open] = ()  # what it is

@@ -166,6 +166,7 @@ def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) 
         ),
         guards={own.get(name, name): step for name, step in kernel.guards.items()},
         steps={own.get(name, name): step for name, step in kernel.steps.items()},
+        strides={own.get(name, name): count for name, count in kernel.strides.items()},
     )
     result = draft(renamed, operation, replace(wishes, layouts=meant.layouts, hides=meant.hides))
     for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):

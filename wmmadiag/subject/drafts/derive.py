@@ -51,6 +51,7 @@ from wmmadiag.subject.open_subject import SubjectOptions
 
 _PROBED_TILE = 256
 _MOST_PROBED = 12
+_MOST_ELEMENTS = 1 << 25  # of all arrays of a case that is run to find a launch
 _TURN = 12  # candidates of one operation; of two each that is tried, one is a card
 
 
@@ -342,7 +343,7 @@ def _launched(
     path: Path, kernel: Kernel, operation: str, meant: Assignment, options: SubjectOptions
 ) -> Iterator[tuple[Draft, int]]:
     """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
-    from wmmadiag.subject.alternatives import replace_card
+    from wmmadiag.subject.alternatives import elements, replace_card
     from wmmadiag.subject.target import card_target
 
     wishes = wishes_of(options)
@@ -364,6 +365,8 @@ def _launched(
         probed.fixed |= sizes
         sized = partial(probed_sizes, batched=batched)
         card = card_of(path, kernel, probed, options, (), _PROBED_TILE, sized)
+        if elements(card)(card.cases[0]) > _MOST_ELEMENTS:
+            continue
         session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
         found = False
         for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session, groups):

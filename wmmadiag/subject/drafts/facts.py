@@ -25,6 +25,8 @@ def note_facts(result: Draft, kernel: Kernel, meant: Meanings, spoken: Collectio
         step = kernel.steps.get(name)
         if step and argument.value.isidentifier():
             result.steps[argument.value] = math.lcm(step, result.steps.get(argument.value, 1))
+        if name in kernel.strides and argument.value.isidentifier():
+            result.strides[argument.value] = max(kernel.strides[name], result.strides.get(argument.value, 0))
     _guards(result, kernel)
     if kernel.launch is None:
         return

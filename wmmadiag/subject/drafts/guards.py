@@ -61,6 +61,22 @@ def stepped(program: HostProgram, kernel: HostFunction, constants: Mapping[str, 
     return found
 
 
+def strided(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], threads: int) -> dict[str, int]:
+    """Names of a kernel's numbers → how many elements of such an extent all threads of a block take at a time.
+
+    At sizes up to that a loop over it ends after one turn, and what later turns do wrong does not show.
+
+    Args:
+        threads: of a block along x; 0 where that is not known.
+    """
+    found: dict[str, int] = {}
+    for reader in _readers(program, kernel, {**constants, "blockDim.x": threads}, _ONES):
+        for name, count in reader.strides():
+            for size in reader.sizes(name, _DEEPEST):
+                found[size] = max(found.get(size, 0), count)
+    return {name: count for name, count in found.items() if count}
+
+
 def _readers(
     program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], ones: Sequence[str]
 ) -> list[_Reader]:
@@ -146,24 +162,48 @@ class _Reader:
             if step is not None and step > 1:
                 yield size, step
 
+    def strides(self) -> Iterator[tuple[str, int]]:
+        """(name of a number, the step) of loops to it that each thread begins at a place of its own."""
+        for one in descendants(self.body, "for_statement") if self.body is not None else ():
+            size, begin, by = self._parts(one)
+            if by is not None and begin is not None and self._is_varying(begin):
+                yield self._name(size) if size is not None else "", self._number(by)
+
+    def _number(self, node: Node) -> int:
+        """A product of constants; 0 of anything else."""
+        node = bare(node)
+        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
+        if node.type == "binary_expression" and sign is not None and left is not None and right is not None:
+            return self._number(left) * self._number(right) if self.source.text(sign) == "*" else 0
+        text = self.source.words(node).replace(" ", "")
+        known = self.constants.get(text, int(text) if text.isdecimal() else 0)
+        return int(known) if known == int(known) else 0
+
     def _loop(self, node: Node) -> tuple[str, Node | None]:
         """`for (k = 0; k < size; k += step)`; "" for another loop."""
-        first, condition, update = child(node, "initializer"), child(node, "condition"), child(node, "update")
-        if first is None or condition is None or update is None or update.type != "assignment_expression":
-            return "", None
-        index, bound = child(condition, "left"), child(condition, "right")
-        sign, by = child(update, "operator"), child(update, "right")
-        begins = next(descendants(first, "init_declarator", "assignment_expression"), None)
-        begin = (child(begins, "value") or child(begins, "right")) if begins is not None else None
-        if index is None or bound is None or sign is None or by is None or begin is None:
-            return "", None
-        name = self.source.text(index)
-        if self.source.text(sign) != "+=" or self.source.words(update).split()[0] != name:
+        bound, begin, by = self._parts(node)
+        if bound is None or begin is None or by is None:
             return "", None
         at, step = self.multiple(begin, _DEEPEST), self.multiple(by, _DEEPEST)
         if at is None or not step or at % step or self._is_varying(by):
             return "", None
         return self._name(bound), by
+
+    def _parts(self, node: Node) -> tuple[Node | None, Node | None, Node | None]:
+        """Where a loop that counts ends, where it begins, and its step; none of another loop."""
+        first, condition, update = child(node, "initializer"), child(node, "condition"), child(node, "update")
+        if first is None or condition is None or update is None or update.type != "assignment_expression":
+            return None, None, None
+        index, bound = child(condition, "left"), child(condition, "right")
+        sign, by = child(update, "operator"), child(update, "right")
+        begins = next(descendants(first, "init_declarator", "assignment_expression"), None)
+        begin = (child(begins, "value") or child(begins, "right")) if begins is not None else None
+        if index is None or bound is None or sign is None or by is None or begin is None:
+            return None, None, None
+        name = self.source.text(index)
+        if self.source.text(sign) != "+=" or self.source.words(update).split()[0] != name:
+            return None, None, None
+        return bound, begin, by
 
     def _division(self, node: Node) -> tuple[str, Node | None]:
         """`size / step`; "" for what is no division."""

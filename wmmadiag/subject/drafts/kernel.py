@@ -22,9 +22,9 @@ from wmmadiag.hostcode.terms import Number, Term, Values, symbols, value
 from wmmadiag.hostcode.types import bytes_of, is_open, plain, split_list, split_template
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
-from wmmadiag.subject.drafts.guards import guarded, stepped
+from wmmadiag.subject.drafts.guards import guarded, stepped, strided
 from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants
+from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants, threads_along_x
 from wmmadiag.subject.drafts.kernel_types import (
     carried,
     laying,
@@ -81,6 +81,7 @@ class Kernel:
     # names of its numbers → what the indices are multiples of that it compares with them
     guards: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)  # … → what its code steps through them by
+    strides: Mapping[str, int] = field(default_factory=dict)  # … → what a block's threads take of them at a time
     # its template parameters that nothing in the source gives a value
     uninstantiated: tuple[TemplateParameter, ...] = ()
     declared: HostFunction | None = None  # its definition
@@ -219,6 +220,7 @@ def read_kernel(
         file_constants(machine, scope),
         guarded(program, function, constants),
         stepped(program, function, constants),
+        strided(program, function, constants, threads_along_x(launch, machine)),
         _open_parameters(program, function, launch) if not given else (),
         function,
         host,

@@ -341,7 +341,7 @@ def _whole(
         shape, kernel=KernelName(root), shared=ZERO, arguments=passed, contents=contents, facts=steps[-1].launch.facts
     )
     listed = ", ".join(dict.fromkeys(step.kernel.entry for step in steps))
-    guards, tiles = _guards(steps, parameters, passed)
+    guards, tiles, strides = _guards(steps, parameters, passed)
     constants: dict[str, terms.Number] = {}
     for step in steps:
         constants |= step.kernel.constants
@@ -361,6 +361,7 @@ def _whole(
         named=multiplying.kernel.named,
         guards=guards,
         steps=tiles,
+        strides=strides,
         declared=multiplying.kernel.declared,
         host=host,
         together=made,
@@ -369,22 +370,24 @@ def _whole(
 
 def _guards(
     steps: Sequence[_Step], parameters: Sequence[Parameter], passed: Sequence[Value]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Of the numbers of the whole what its kernels compare indices with, and what they step through them by."""
+) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Of the numbers of the whole what its kernels compare indices with, and what they and blocks step through."""
     names = {value.args[0]: one.name for one, value in zip(parameters, passed, strict=True)
              if isinstance(value, Term)}  # fmt: skip
     guards: dict[str, int] = {}
     tiles: dict[str, int] = {}
+    strides: dict[str, int] = {}
     for step in steps:
+        own = step.kernel
         for parameter, value in zip(step.kernel.parameters, step.kernel.passed, strict=True):
             if not isinstance(value, Term) or value.op != "symbol" or value.args[0] not in names:
                 continue
             name = names[value.args[0]]
             label = parameter.label.rpartition(".")[2] or parameter.name
-            for own, whole in ((step.kernel.guards, guards), (step.kernel.steps, tiles)):
-                if label in own:
-                    whole[name] = max(own[label], whole.get(name, 1))
-    return guards, tiles
+            for told, whole in ((own.guards, guards), (own.steps, tiles), (own.strides, strides)):
+                if label in told:
+                    whole[name] = max(told[label], whole.get(name, 1))
+    return guards, tiles, strides
 
 
 def _multiplies(code: str) -> int:

@@ -60,6 +60,7 @@ class Draft:
     equal: list[set[str]] = field(default_factory=list)  # symbols that are one number
     tiles: dict[str, list[int]] = field(default_factory=dict)  # symbol → numbers that it is divided by
     steps: dict[str, int] = field(default_factory=dict)  # symbol → what the kernel itself steps through it by
+    strides: dict[str, int] = field(default_factory=dict)  # symbol → how many of it a block's threads take at a time
     # symbols that the kernel compares indices with, with what these are multiples of: so are its sizes
     guarded: dict[str, int] = field(default_factory=dict)
     # parameters of the operation that the signature or the source tells

@@ -27,6 +27,7 @@ _USUAL_NAME = {"Sq": "S", "Skv": "S"}
 _LARGEST_TILE = 512
 _LARGEST_PROBED = 1024
 _MOST_OPERATIONS = 1e9  # of a case whose extents are made to differ
+_LONGEST_TURN = 4096  # elements
 _LARGEST_NAMED = 1 << 16
 _FEW = 3  # matrices, where an operation's own cases have one
 _LARGEST_USUAL = 96  # a size up to this is taken as it is
@@ -146,6 +147,7 @@ def _case(
         _told_apart(draft, {symbol: value for symbol, value in table.items() if symbol in numbers}, numbers, tile)
     if not first:
         _told_by_numbers(draft, name, numbers)
+        _several_turns(draft, numbers, tile)
     for symbol, value in draft.usual.items():
         if symbol not in numbers and symbol in used and _USUAL_NAME.get(symbol) not in numbers:
             numbers[symbol] = int(value)
@@ -201,6 +203,19 @@ def _told_apart(draft: Draft, table: Mapping[str, int], numbers: dict[str, int],
         own = {**numbers, symbol: numbers[symbol] + step}
         if _operations(draft, own) <= _MOST_OPERATIONS:
             numbers[symbol] = own[symbol]
+
+
+def _several_turns(draft: Draft, numbers: dict[str, int], tile: int) -> None:
+    """Give an extent that a block's threads step through a size of more than one turn, where that is no long run."""
+    for symbol, count in draft.strides.items():
+        own = symbol if symbol in numbers else _USUAL_NAME.get(symbol, "")
+        if own not in numbers or not numbers[own] <= count < _LONGEST_TURN:
+            continue
+        steps = [one for one in (*draft.tiles.get(symbol, ()), _steps(draft, symbol), tile) if one <= _LARGEST_TILE]
+        step = math.lcm(*steps)
+        larger = {**numbers, own: (count // step + 1) * step}
+        if _operations(draft, larger) <= _MOST_OPERATIONS:
+            numbers[own] = larger[own]
 
 
 def _operations(draft: Draft, sizes: Mapping[str, int]) -> float:
