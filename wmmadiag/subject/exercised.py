@@ -78,7 +78,7 @@ def _of_counted(card: Card, session: CardSession) -> Problem | None:
     return None
 
 
-def _of_warps(card: Card, session: Session) -> Problem | None:
+def _of_warps(card: Card, session: CardSession) -> Problem | None:
     """What is asked where nobody said the block, one warp of it is right, and what warps do together was not tried."""
     assert card.derived is not None
     kernel = card.derived.kernel

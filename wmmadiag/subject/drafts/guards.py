@@ -61,7 +61,9 @@ def stepped(program: HostProgram, kernel: HostFunction, constants: Mapping[str, 
     return found
 
 
-def strided(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], threads: int) -> dict[str, int]:
+def strided(
+    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], threads: int
+) -> dict[str, int]:
     """Names of a kernel's numbers → how many elements of such an extent all threads of a block take at a time.
 
     At sizes up to that a loop over it ends after one turn, and what later turns do wrong does not show.

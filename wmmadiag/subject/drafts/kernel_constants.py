@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from wmmadiag.hostcode.classes import chosen_class, class_scope, static_member
-from wmmadiag.hostcode.events import Launch
+from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import global_cell
 from wmmadiag.hostcode.program import HostFunction
@@ -66,7 +66,7 @@ def _members_of(machine: Machine, kind: str, scope: Scope) -> dict[str, Number]:
     return found
 
 
-def threads_along_x(launch: Launch | None, machine: Machine) -> int:
+def threads_along_x(launch: HostLaunch | None, machine: Machine) -> int:
     """The threads of a block along x; 0 where they are not known."""
     cell = launch.block.members.get("x") if launch is not None else None
     return int((machine.known(cell.value) if cell is not None else None) or 0)

@@ -95,7 +95,9 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
 
 def _is_number(pointer: Parameter) -> bool:
     """Whether a pointer leads to one number, and is an array to no operation."""
-    return any(number_behind(pointer, one) for one in _TOLD) and not any(role_named(pointer.name, one) for one in _TOLD)
+    return any(number_behind(pointer, one) for one in _SIGNS) and not any(
+        role_named(pointer.name, one) for one in _SIGNS
+    )
 
 
 def by_code(kernel_code: str, multiplications: int) -> list[str]:
