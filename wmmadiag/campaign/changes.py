@@ -43,9 +43,9 @@ class Changes:
 
     def lines(self) -> list[str]:
         """For the terminal: the head, and the first of each kind."""
-        told = [f"  new: {name}" for name in self.new[:_MOST]] + [f"  gone: {name}" for name in self.gone[:_MOST]]
-        left = len(self.new) + len(self.gone) - len(told)
-        return [self.head, *told, *([f"  … and {left:,} more"] if left else [])]
+        listed = [f"  new: {name}" for name in self.new[:_MOST]] + [f"  gone: {name}" for name in self.gone[:_MOST]]
+        left = len(self.new) + len(self.gone) - len(listed)
+        return [self.head, *listed, *([f"  … and {left:,} more"] if left else [])]
 
 
 def changes(campaign: Campaign, journal: Path, earlier: Path) -> Changes:

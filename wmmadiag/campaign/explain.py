@@ -89,7 +89,7 @@ def _diagnosed(found: CampaignFinding, setting: WorkSetting, effort: str) -> Cam
     from wmmadiag.api import diagnosis
 
     point = found.example.point
-    told = diagnosis(
+    explained = diagnosis(
         Path(setting.folder) / point.subject,
         arch=point.arch,
         variant=point.variant,
@@ -100,9 +100,9 @@ def _diagnosed(found: CampaignFinding, setting: WorkSetting, effort: str) -> Cam
         checks=setting.checks,
         effort=effort,
     )
-    if not told.causes:
+    if not explained.causes:
         return found
-    first = told.causes[0]
+    first = explained.causes[0]
     return replace(
         found, cause=first.name, verdict=first.verdict, sentence=first.sentence, place=first.place,
         change=first.fix.diff if first.fix is not None and first.fix.status == "verified" else "",

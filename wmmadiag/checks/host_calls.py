@@ -72,8 +72,8 @@ class HostCalls:
             answers = ask(self.asked, questions)
         except (CompileError, ConfigurationError):  # what the compiler cannot be asked, the source does not tell
             return {}
-        told = {one: answers[question] for one, question in zip(nodes, questions, strict=True)}
-        return {one: int(value.value) for one, value in told.items() if isinstance(value, Constant)}
+        answered = {one: answers[question] for one, question in zip(nodes, questions, strict=True)}
+        return {one: int(value.value) for one, value in answered.items() if isinstance(value, Constant)}
 
     def _question(self, node: Node) -> ValueOf:
         text = self.source.words(node)

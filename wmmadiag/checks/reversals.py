@@ -201,10 +201,10 @@ class _Replays:
             left = {index: array.copy() for index, array in arrays.items()}
             for index, array in arrays.items():
                 array[...] = self._final[index]
-        told = next((raw for raw in emulated.raw_findings if raw["check"] == "reversed"), None)
-        if told is None:
+        turned = next((raw for raw in emulated.raw_findings if raw["check"] == "reversed"), None)
+        if turned is None:
             return _Ended(left, problem)
-        return _Ended(left, problem, tuple(told["values"]), told["kind"] != "untrue")
+        return _Ended(left, problem, tuple(turned["values"]), turned["kind"] != "untrue")
 
     def _spend(self, instructions: int) -> None:
         """A run took so many warp instructions.

@@ -282,27 +282,27 @@ def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool) -> list[str]:
 
     if made.result is None:
         return [f"its own main was not run: {made.why}"]
-    told = ["the program itself, run with its own launches under the checks:"]
+    shown = ["the program itself, run with its own launches under the checks:"]
     if made.otherwise:
-        told = [f"the program itself, {made.otherwise}, run with its own launches under the checks:"]
-    told += [f"  {one}" for one in found_lines(made.result, verbose)]
+        shown = [f"the program itself, {made.otherwise}, run with its own launches under the checks:"]
+    shown += [f"  {one}" for one in found_lines(made.result, verbose)]
     said = [line.strip() for line in made.result.output.splitlines() if line.strip()]
     if said:
-        told.append(f"  it says at the end: {said[-1][:160]}")
-    told.append("  " + summary(made.result).removeprefix("wmmadiag: "))
+        shown.append(f"  it says at the end: {said[-1][:160]}")
+    shown.append("  " + summary(made.result).removeprefix("wmmadiag: "))
     if settled(outcome) and not outcome.code and made.unset:
-        told.append("  its own main never fills these arrays, which says nothing of the kernel")
+        shown.append("  its own main never fills these arrays, which says nothing of the kernel")
     judged = [(where, one) for where, one in made.judged if one.report is not None and settled(one)]
     for where, one in judged:
         if one.report is not None:
             word = {"passed": "right", "failed": "WRONG"}.get(one.status, one.status)
-            told.append(f"  {where}: {word} as {one.report.operation}, with these numbers")
+            shown.append(f"  {where}: {word} as {one.report.operation}, with these numbers")
     if settled(outcome) and not outcome.code and made.failed and guessed(outcome):
-        told.append("undecided: right by what was taken so, and wrong by the program's own comparison")
-        told.append("next: --computes says what the kernel computes")
+        shown.append("undecided: right by what was taken so, and wrong by the program's own comparison")
+        shown.append("next: --computes says what the kernel computes")
     if not settled(outcome) and not judged:
-        told += _own_verdict(made, outcome)
-    return told
+        shown += _own_verdict(made, outcome)
+    return shown
 
 
 def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:

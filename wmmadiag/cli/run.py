@@ -136,7 +136,7 @@ def found_lines(result: ProgramResult, verbose: bool) -> list[str]:
     """What was found, and why it ended where it did not end by itself."""
     from wmmadiag.results.finding_lines import finding_lines
 
-    told = []
+    paragraphs = []
     for one in result.found:
         if one.finding.level == "advice" and not verbose:
             continue
@@ -144,17 +144,17 @@ def found_lines(result: ProgramResult, verbose: bool) -> list[str]:
         if one.where:
             more = f"; in {one.launches} launches" if one.launches > 1 else ""
             lines.append(f"      {one.where}{more}")
-        told.append("\n".join(line.removeprefix("    ") for line in lines))
+        paragraphs.append("\n".join(line.removeprefix("    ") for line in lines))
     hidden = sum(one.finding.level == "advice" for one in result.found) if not verbose else 0
-    told += [f"note: {hidden} advice: --verbose tells"] * bool(hidden)
-    told += [f"note: {one}" for one in result.notes]
+    paragraphs += [f"note: {hidden} advice: --verbose tells"] * bool(hidden)
+    paragraphs += [f"note: {one}" for one in result.notes]
     if result.crash:
-        told.append(f"error: {result.crash}")
+        paragraphs.append(f"error: {result.crash}")
     if result.ended:
-        told.append(f"could not go on: {result.ended}")
+        paragraphs.append(f"could not go on: {result.ended}")
     if result.internal:
-        told.append(f"internal error, a bug of wmmadiag:\n{result.internal}")
-    return told
+        paragraphs.append(f"internal error, a bug of wmmadiag:\n{result.internal}")
+    return paragraphs
 
 
 def summary(result: ProgramResult) -> str:

@@ -167,12 +167,12 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
     if "changes meaning of" in refusal:
         yield "-fpermissive"
     # Headers of the standard library read one another, fewer with each version of it.
-    told = _FORGOTTEN.findall(refusal)
+    forgotten = _FORGOTTEN.findall(refusal)
     known = [
         header for name in _NO_MEMBER_OF_STD.findall(refusal) for header, names in _OF_STD.items() if name in names
     ]
     lists = ["algorithm"] if _NO_LIST.search(refusal) else []
-    for header in dict.fromkeys([*told, *known, *lists]):
+    for header in dict.fromkeys([*forgotten, *known, *lists]):
         yield f"{_READ}{header}"
     # nvcc's Thrust reads more of its own headers than the one for the host does.
     folders = [Path(one[2:]) for one in command if one.startswith("-I")]

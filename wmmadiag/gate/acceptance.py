@@ -64,16 +64,16 @@ class Acceptance:
     def lines(self) -> list[str]:
         """What a person should know."""
         parts = [f"{self.accepted} known failure{'s' * (self.accepted != 1)} accepted"]
-        told = []
+        notices = []
         for known in self.expired.values():
-            told.append(f"  {known.place}: expired on {known.expires.isoformat()}: {_about(known)}: {known.reason}")
+            notices.append(f"  {known.place}: expired on {known.expires.isoformat()}: {_about(known)}: {known.reason}")
         for known in self.fixed:
-            told.append(f"  {known.place}: no longer fails, remove the entry: {_about(known)}")
+            notices.append(f"  {known.place}: no longer fails, remove the entry: {_about(known)}")
         if self.expired:
             parts.append(f"{len(self.expired)} expired")
         if self.fixed:
             parts.append(f"{len(self.fixed)} no longer needed")
-        return [f"baseline {self.path}: {', '.join(parts)}", *told]
+        return [f"baseline {self.path}: {', '.join(parts)}", *notices]
 
 
 def _about(known: Known) -> str:

@@ -166,7 +166,7 @@ def _parallel(
     busy: dict[Connection, tuple[int, Child]] = {}
     outcomes: dict[int, TaskOutcome] = {}
     waiting = list(range(len(work)))[::-1]
-    told = 0
+    passed_on = 0
     try:
         while len(outcomes) < len(work):
             while idle and waiting:
@@ -174,7 +174,7 @@ def _parallel(
                 child.send(work[index])
                 busy[child.connection()] = (index, child)
             if progress is not None:
-                progress(work[told][0], len(outcomes), len(work), str(work[told][0].path))
+                progress(work[passed_on][0], len(outcomes), len(work), str(work[passed_on][0].path))
             for ready in wait(list(busy)):
                 assert isinstance(ready, Connection)
                 index, child = busy.pop(ready)
@@ -187,9 +187,9 @@ def _parallel(
                 if isinstance(found, RuntimeError):
                     raise found
                 outcomes[index] = found
-            while told in outcomes:
-                yield outcomes[told]
-                told += 1
+            while passed_on in outcomes:
+                yield outcomes[passed_on]
+                passed_on += 1
     finally:
         for _, child in busy.values():
             child.stop()

@@ -135,9 +135,9 @@ def _method(machine: Machine, node: Node, called: Node, scope: Scope) -> Value:
                 return run_function(machine, chosen, values, explicit, scope, _cells(machine, node, scope), whole)
     model = method_of(name)
     if model is not None:
-        told = model(machine, whole, node, scope)
-        if told is not None:
-            return told
+        answer = model(machine, whole, node, scope)
+        if answer is not None:
+            return answer
     return unknown_call(machine, node, scope)
 
 

@@ -118,8 +118,8 @@ def constructed(
             return values[0].copy()
         from wmmadiag.hostcode.library import made
 
-        told = made(machine, own, values, node, scope)
-        return told if told is not None else Struct(own, {})
+        answer = made(machine, own, values, node, scope)
+        return answer if answer is not None else Struct(own, {})
     if len(values) == 1 and isinstance(values[0], Struct) and plain_name(values[0].type) == plain_name(own):
         return values[0].copy()
     return _object(machine, chosen_class(found, own), own, values, scope)
@@ -151,8 +151,8 @@ def arguments_of(machine: Machine, kind: str, scope: Scope) -> tuple[Value, ...]
     for text in split_template(plain(kind))[1]:
         value: Value = TypeName(text)
         if bytes_of(text) is None and not text.endswith("*"):
-            told = parsed_expression(machine, text, scope)
-            value = told if isinstance(told, Term | TypeName) else value
+            answer = parsed_expression(machine, text, scope)
+            value = answer if isinstance(answer, Term | TypeName) else value
         found.append(value)
     return tuple(found)
 
@@ -321,9 +321,9 @@ def static_member(machine: Machine, kind: str, name: str, node: Node, scope: Sco
         clause = next((each for each in one.record.node.named_children if each.type == "base_class_clause"), None)
         for base in clause.named_children if clause is not None else ():
             if base.type in ("type_identifier", "template_type", "qualified_identifier"):
-                told = static_member(machine, type_text(machine, base, inner), name, node, inner)
-                if told is not None:
-                    return told
+                answer = static_member(machine, type_text(machine, base, inner), name, node, inner)
+                if answer is not None:
+                    return answer
     finally:
         machine.depth -= 1
     return None

@@ -120,8 +120,8 @@ def _taken_branches(data: bytes, opaque: tuple[Span, ...], known: Mapping[str, M
     every = [one for one in groups(data, opaque) if not _is_guard(data, one)]
     if not every:
         return data
-    told = {**_given(_PROVIDED), **macros(data, opaque), **known}
-    return resolved(data, every, told, complete=True)
+    defined = {**_given(_PROVIDED), **macros(data, opaque), **known}
+    return resolved(data, every, defined, complete=True)
 
 
 def _is_guard(data: bytes, group: Group) -> bool:
@@ -191,5 +191,5 @@ def _of_use(engine: Any, use: bytes) -> bytes:
         tokens = engine.expand_macros(engine.tokenize(text))
     except Exception:  # the library raises whatever its expansion meets
         return use
-    told = " ".join("".join(token.value for token in tokens).split("\n"))
-    return told.encode("utf-8", "surrogateescape") + b"\n" * kept.count(b"\n")
+    line = " ".join("".join(token.value for token in tokens).split("\n"))
+    return line.encode("utf-8", "surrogateescape") + b"\n" * kept.count(b"\n")

@@ -276,8 +276,8 @@ def parsed(text: str) -> Term:
 
 def _parsed(node: ast.expr) -> Term:
     match node:
-        case ast.Constant(value=int() | float() as told):
-            return number(told)
+        case ast.Constant(value=int() | float() as constant):
+            return number(constant)
         case ast.Name(id=name):
             return symbol(name)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _PYTHON:

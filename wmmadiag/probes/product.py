@@ -21,7 +21,7 @@ def run(machine: Platform) -> Answer:
     a, b = (rng.integers(-8, 9, (16, 16)).astype(np.float16) for _ in range(2))
     pairs = {"identity × identity": (identity, identity), "identity × random": (identity, b), "random × random": (a, b)}
     table, data = [], {}
-    right = told = True
+    right = differs = True
     for name, (left, other) in pairs.items():
         row, col, scalar = (np.zeros((16, 16), np.float32) for _ in range(3))
         machine.run("product.cu", "product", [left, other, row, col, scalar])
@@ -34,9 +34,9 @@ def run(machine: Platform) -> Answer:
         }
         data[name] = found
         right &= all(value for key, value in found.items() if key != "the two differ")
-        told &= found["the two differ"] == (name != "identity × identity")
+        differs &= found["the two differ"] == (name != "identity × identity")
         table.append(f"{name}: " + ", ".join(f"{key}: {'yes' if value else 'no'}" for key, value in found.items()))
-    if not (right and told):
+    if not (right and differs):
         return Answer(
             "wrong", ("a 16 × 16 × 16 product of one warp is not what scalar code gives",), tuple(table), data
         )

@@ -36,11 +36,11 @@ def apart(work: Callable[[], Result]) -> Result:
         _answer(work, reading, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
-        told = stream.read()
+        written = stream.read()
     _, status = os.waitpid(child, 0)
-    if not told or status:
+    if not written or status:
         raise ChildEnded(os.waitstatus_to_exitcode(status))
-    answer, failure = pickle.loads(told)
+    answer, failure = pickle.loads(written)
     if failure is not None:
         raise failure
     return answer  # type: ignore[no-any-return]

@@ -58,8 +58,8 @@ def _case(kernel: KernelRun, case: CaseResult) -> ElementTree.Element:
         ElementTree.SubElement(test, "skipped", message=one_line(f"known failure: {case.accepted}"))
         return test
     tag = "failure" if case.status == "failed" else "error"
-    told = ElementTree.SubElement(test, tag, message=one_line(_message(kernel, case)), type=_type(kernel, case))
-    told.text = "\n" + visible(_text(kernel, report, case))
+    outcome = ElementTree.SubElement(test, tag, message=one_line(_message(kernel, case)), type=_type(kernel, case))
+    outcome.text = "\n" + visible(_text(kernel, report, case))
     return test
 
 

@@ -127,12 +127,12 @@ def _cells(one: HeldFragment) -> Iterator[Box]:
     for (row, column), group in groupby(ordered, key=lambda cell: (cell.row, cell.column)):
         held = list(group)
         wrong = any(cell.held != cell.wanted for cell in held)
-        told = "; ".join(
+        title = "; ".join(
             f"lane {cell.lane} x[{cell.slot}]: held {cell.held or '?'}, should hold {cell.wanted or '?'}"
             for cell in held
         )
         sign = "/".join(str(cell.lane) for cell in held[:2]) + "×" * wrong
-        yield row, column, 1, _ramp(_WRONG, 0) if wrong else _ramp(_RIGHT, 0.4), sign, told
+        yield row, column, 1, _ramp(_WRONG, 0) if wrong else _ramp(_RIGHT, 0.4), sign, title
 
 
 def _ramp(stops: tuple[tuple[int, int, int], ...], share: float) -> str:
@@ -156,13 +156,13 @@ def _svg(title: str, rows: int, columns: int, down: int, across: int, boxes: Ite
     for row in range(0, rows, max(1, -(-14 // int(cell)))):
         at = top + (row + 0.5) * cell + 4
         out.append(f'<text x="{_LEFT - 6:.1f}" y="{at:.1f}" text-anchor="end">{row * down}</text>')
-    for row, column, span, colour, sign, told in boxes:
+    for row, column, span, colour, sign, title in boxes:
         x, y = _LEFT + column * cell, top + row * cell
         words = f'<text x="{x + cell / 2:.1f}" y="{y + cell / 2 + 4:.1f}" text-anchor="middle">{sign}</text>' * bool(
             sign
         )
         out.append(
-            f'<g><title>{escape(visible(told))}</title><rect x="{x:.1f}" y="{y:.1f}" width="{span * cell:.1f}" '
+            f'<g><title>{escape(visible(title))}</title><rect x="{x:.1f}" y="{y:.1f}" width="{span * cell:.1f}" '
             f'height="{cell:.1f}" fill="{colour}" stroke="#fff" stroke-width=".4"/>{words}</g>'
         )
     return "".join(out) + "</svg>"

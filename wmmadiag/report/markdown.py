@@ -95,11 +95,11 @@ def _headline(run: Run) -> str:
     cases = [case for kernel in run.kernels for case in kernel.report.cases]
     words: dict[Status, str] = {"failed": "wrong", "error": "in error", "undecided": "undecided", "passed": "right"}
     counts = [(sum(case.status == status for case in cases), word) for status, word in words.items()]
-    told = ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing was checked"
+    counted = ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing was checked"
     if run.unchecked:
-        told += f"; {len(run.unchecked)} could not be checked"
+        counted += f"; {len(run.unchecked)} could not be checked"
     mark = _WORDS[run.status].split()[0]
-    return f"### {mark} wmmadiag: {told}\n"
+    return f"### {mark} wmmadiag: {counted}\n"
 
 
 def _table(run: Run) -> str:

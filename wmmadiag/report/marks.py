@@ -60,12 +60,12 @@ def _merged(found: Iterable[LineMark]) -> list[LineMark]:
 
 def _of_kernel(kernel: KernelRun) -> Iterator[LineMark]:
     report = kernel.report
-    told: set[tuple[str, str]] = set()
+    diagnosed: set[tuple[str, str]] = set()
     known = {(case.variant, case.case): case.accepted for case in report.cases}
     for diagnosis in kernel.diagnoses:
         accepted = known.get((diagnosis.variant, diagnosis.case), "")
         for cause in diagnosis.causes:
-            told.add((diagnosis.variant, diagnosis.case))
+            diagnosed.add((diagnosis.variant, diagnosis.case))
             more = [cause.instead, *cause.evidence]
             if cause.fix is not None:
                 more += [f"fix: {cause.fix.summary}", fix_effect(cause.fix)]
@@ -75,7 +75,7 @@ def _of_kernel(kernel: KernelRun) -> Iterator[LineMark]:
                 report.name, report.arch, cause.other, tuple(line for line in more if line), seen, cause.fix, accepted,
             )  # fmt: skip
     for case in report.cases:
-        for mark in _of_case(kernel, case, (case.variant, case.case) in told):
+        for mark in _of_case(kernel, case, (case.variant, case.case) in diagnosed):
             yield replace(mark, level="note", accepted=case.accepted) if case.accepted else mark
 
 

@@ -58,14 +58,14 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         lines += wrapped(f"assumed: {assumed}", "", "    ")
     lines.append("")
     width = max((len(f"{case.variant} / {case.case}") for case in report.cases), default=0)
-    told: dict[tuple[str, Status], int] = {}
+    alike: dict[tuple[str, Status], int] = {}
     problems: list[Problem | None] = []
     shown: frozenset[ReportedFinding] = frozenset()
     for case in report.cases:
         key = (case.variant, case.status)
-        told[key] = told.get(key, 0) + 1
+        alike[key] = alike.get(key, 0) + 1
         repeated = case.problem is not None and case.problem in problems
-        brief = not verbose and (case.status == "passed" or bool(case.accepted) or told[key] > FULL or repeated)
+        brief = not verbose and (case.status == "passed" or bool(case.accepted) or alike[key] > FULL or repeated)
         problems.append(case.problem)
         lines += _brief_lines(case, min(width, 36), colour) if brief else _case_lines(case, min(width, 36), colour)
         found, shown = ([], shown) if case.accepted and not verbose else _finding_lines(case, shown, verbose)
@@ -119,8 +119,8 @@ def render_run(run: Run, *, colour: bool = False, verbose: bool = False) -> str:
     parts = []
     for kernel in run.kernels:
         text = render(kernel.report, colour=colour, verbose=verbose)
-        told = [diagnosis_lines(one, colour=colour, verbose=verbose) for one in kernel.diagnoses]
-        parts.append(text + "".join("\n" + "\n".join(lines) + "\n" for lines in told))
+        sections = [diagnosis_lines(one, colour=colour, verbose=verbose) for one in kernel.diagnoses]
+        parts.append(text + "".join("\n" + "\n".join(lines) + "\n" for lines in sections))
     parts += [visible(f"ERROR: {one.path}\n{textwrap.indent(one.message, '    ')}\n") for one in run.unchecked]
     if len(parts) != 1:
         statuses = [one.report.status for one in run.kernels] + [one.status for one in run.unchecked]

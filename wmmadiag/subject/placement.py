@@ -140,18 +140,18 @@ def _given_strides(
     argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: SymbolScope, role: Role | None
 ) -> tuple[int, ...]:
     """The strides that a card states, in the order of the axes; 0 for those of a spread role that it has not."""
-    named, told = axes, view.strides
+    named, strides = axes, view.strides
     if role is not None and not view.shape:
         if role.usual:
             named = _named_axes(view, role)
-        elif len(told) == len(role.axes) == len(axes) + 1:
-            told = told[1:]  # the first is that of the batch, which is one matrix
-    if len(told) != (len(named) or len(shape)):
+        elif len(strides) == len(role.axes) == len(axes) + 1:
+            strides = strides[1:]  # the first is that of the batch, which is one matrix
+    if len(strides) != (len(named) or len(shape)):
         raise ConfigurationError(
-            f"'{argument.name}' has {len(told)} strides for {len(named) or len(shape)} dimensions",
+            f"'{argument.name}' has {len(strides)} strides for {len(named) or len(shape)} dimensions",
             place=view.place,
             hint="give one stride for each dimension",
         )
     what = f"the stride of '{argument.name}'"
-    given = [scope.integer(one, place=view.place, what=what, minimum=0) for one in told]
+    given = [scope.integer(one, place=view.place, what=what, minimum=0) for one in strides]
     return tuple(given) if named == axes else tuple(given[named.index(a)] if a in named else 0 for a in axes)

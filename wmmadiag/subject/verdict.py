@@ -116,9 +116,9 @@ def judge_case(
 
 def _is_mute(expected: Mapping[str, Doubles], judgements: Mapping[str, Judgement]) -> bool:
     """Whether bounds are as large as the values: whatever the kernel does is right then."""
-    told = [(np.abs(expected[role]), one.bound) for role, one in judgements.items()]
-    count = sum(values.size for values, _ in told)
-    mute = sum(int(((bound > 0) & (bound >= values)).sum()) for values, bound in told)
+    bounded = [(np.abs(expected[role]), one.bound) for role, one in judgements.items()]
+    count = sum(values.size for values, _ in bounded)
+    mute = sum(int(((bound > 0) & (bound >= values)).sum()) for values, bound in bounded)
     return count > 0 and mute > _MUTE * count
 
 

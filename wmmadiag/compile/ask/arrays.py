@@ -212,9 +212,9 @@ class ArraySource:
         self._ask([one for _, one in asked.values() if one not in self._answers])
         found = []
         for name in asked:
-            told = self._offset(name, buffer.name, asked)
-            if told is not None and told.offset >= 0 and told.facts.target_size > 0:
-                found.append(Carved(name, told.offset, told.facts.target_size if told.facts.depth == 1 else 8))
+            facts = self._offset(name, buffer.name, asked)
+            if facts is not None and facts.offset >= 0 and facts.facts.target_size > 0:
+                found.append(Carved(name, facts.offset, facts.facts.target_size if facts.facts.depth == 1 else 8))
         return tuple(sorted(found, key=lambda one: one.offset))
 
     def _offset(self, name: str, buffer: str, asked: Mapping[str, tuple[str, AddressOf]]) -> AddressFacts | None:
@@ -224,10 +224,10 @@ class ArraySource:
             if name == buffer:
                 return None if first is None else replace(first, offset=total)
             base, question = asked.get(name, ("", None))
-            told = self._answers.get(question) if question is not None else None
-            if not isinstance(told, AddressFacts):
+            facts = self._answers.get(question) if question is not None else None
+            if not isinstance(facts, AddressFacts):
                 return None
-            first, total, name = first or told, total + told.offset, base
+            first, total, name = first or facts, total + facts.offset, base
         return None
 
 

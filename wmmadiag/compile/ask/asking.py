@@ -177,9 +177,9 @@ class AskingSession:
         found = {}
         for number, question in enumerate(questions):
             parts = [contents.get(variable(number) + part) for part in _variables(question)]
-            told = [one.hex() for one in parts if one is not None]
+            texts = [one.hex() for one in parts if one is not None]
             reason = behind.refused.get(number, "the compiler gave no answer")
-            found[question] = ":".join(told) if len(told) == len(parts) else f"!{reason}"
+            found[question] = ":".join(texts) if len(texts) == len(parts) else f"!{reason}"
         return found
 
     def _build(self, behind: Behind) -> Built:
@@ -232,10 +232,10 @@ def _variables(question: Question) -> tuple[str, ...]:
     return ("", "_base") if question.path[-1].base else ("",)
 
 
-def _read(question: Question, told: str) -> Answer:
-    if told.startswith("!"):
-        return Unanswered(told[1:])
-    contents = [bytes.fromhex(one) for one in told.split(":")]
+def _read(question: Question, text: str) -> Answer:
+    if text.startswith("!"):
+        return Unanswered(text[1:])
+    contents = [bytes.fromhex(one) for one in text.split(":")]
     if isinstance(question, ValueOf):
         return constant(contents[0])
     if isinstance(question, TypeOf):

@@ -176,21 +176,21 @@ class _LayoutReader:
 
     def of_root(self, root: TypeOf | ParameterType, expected: str) -> ClassLayout | None:
         if isinstance(root, ParameterType):
-            told = self.answer(Parameters(root.kernel, root.types))
-            if isinstance(told, KernelParameters):
-                if root.index >= len(told.types):
+            answer = self.answer(Parameters(root.kernel, root.types))
+            if isinstance(answer, KernelParameters):
+                if root.index >= len(answer.types):
                     raise _Refused(f"the kernel has no parameter {root.index}")
-                told = told.types[root.index]
+                answer = answer.types[root.index]
         else:
-            told = self.answer(root)
-        if isinstance(told, Unanswered):
-            raise _Refused(told.reason)
-        if told is None:
+            answer = self.answer(root)
+        if isinstance(answer, Unanswered):
+            raise _Refused(answer.reason)
+        if answer is None:
             likely = self.records.near(expected)
             if likely is not None:
                 self.ask_ahead(root, (), likely, _DEEPEST)
             return None
-        return self.layout(root, (), told, None)
+        return self.layout(root, (), answer, None)
 
     def layout(
         self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, inline: DeclaredClass | None
@@ -281,32 +281,36 @@ class _LayoutReader:
                 raise _Refused(f"'{facts.target}' has virtual base classes")
             if one.kind == "bits" and of.kind == "union":
                 raise _Refused(f"'{one.name}' is a bit-field of the union '{facts.target}'")
-            told = self.answer(_question(root, path, one))
-            if told is None:
+            answer = self.answer(_question(root, path, one))
+            if answer is None:
                 waiting = True
                 continue
-            if isinstance(told, Unanswered):
-                if one.conditional and "has no member" in told.reason:
+            if isinstance(answer, Unanswered):
+                if one.conditional and "has no member" in answer.reason:
                     continue
                 what = f"base class '{one.type}'" if one.kind == "base" else f"member '{one.name}'"
-                cause = _Misread if "has no member" in told.reason else _Refused
-                raise cause(f"of its {what} the compiler says: {told.reason}")
-            assert isinstance(told, MemberFacts)
+                cause = _Misread if "has no member" in answer.reason else _Refused
+                raise cause(f"of its {what} the compiler says: {answer.reason}")
+            assert isinstance(answer, MemberFacts)
             if one.conditional and any(other.name == one.name for other in fields.values()):
                 continue  # of another branch
-            if not told.own:
+            if not answer.own:
                 raise _Misread(f"'{one.name}' is a member of a base class of '{facts.target}'")
             layout = None
-            if not told.facts.depth and told.facts.target_kind in ("class", "union") and element(told.facts) is None:
+            if (
+                not answer.facts.depth
+                and answer.facts.target_kind in ("class", "union")
+                and element(answer.facts) is None
+            ):
                 step = MemberStep(one.name, one.kind == "base")
                 try:
-                    layout = self.layout(root, (*path, step), told.facts, one.record)
+                    layout = self.layout(root, (*path, step), answer.facts, one.record)
                 except _Refused as refused:
                     within = "its base class" if one.kind == "base" else "its member"
-                    raise _Refused(f"{within} '{one.name}' ('{told.facts.target}'): {refused}") from None
+                    raise _Refused(f"{within} '{one.name}' ('{answer.facts.target}'): {refused}") from None
                 waiting = waiting or layout is None
             name = "" if one.kind == "base" else one.name
-            fields[id(one)] = Field(name, told.offset, told.facts, told.bits, layout, one.default)
+            fields[id(one)] = Field(name, answer.offset, answer.facts, answer.bits, layout, one.default)
         if waiting:
             return None
         reason = unexplained(of, fields, facts.target_size, facts.target_align)

@@ -164,8 +164,8 @@ def written(question: Question, number: int) -> str:
     if isinstance(question, AddressOf):
         return _address(question, number)
     carried = f"::wmmadiag_ask::carried(&{_name(question.scope, number)})"
-    told = "facts" if isinstance(question, TypeOf) else "parameters"
-    return _carrying(question, number) + _told(number, f"::wmmadiag_ask::{told}({carried})")
+    asked = "facts" if isinstance(question, TypeOf) else "parameters"
+    return _carrying(question, number) + _told(number, f"::wmmadiag_ask::{asked}({carried})")
 
 
 def _carrying(question: TypeOf | Parameters | ParameterType, number: int) -> str:
@@ -226,8 +226,8 @@ def _member(question: Member, number: int) -> str:
         cast = f"(::wmmadiag_ask::{here}*)(::wmmadiag_ask::{last}*){room}"
         lines.append(f'extern "C" __device__ const void* {variable(number)}_base = {cast};\n')
     else:
-        told = f"wmmadiag_member(::wmmadiag_ask::{name}_tag{len(steps) - 1}{{}})"
-        lines.append("}\n" + _told(number, f"::wmmadiag_ask::member<::wmmadiag_ask::{last}>({told})"))
+        member = f"wmmadiag_member(::wmmadiag_ask::{name}_tag{len(steps) - 1}{{}})"
+        lines.append("}\n" + _told(number, f"::wmmadiag_ask::member<::wmmadiag_ask::{last}>({member})"))
     return "".join(lines)
 
 

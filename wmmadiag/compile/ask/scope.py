@@ -61,7 +61,7 @@ def scope_at(
     parts = [part for around, inside in _downwards(node) for part in _parts(source, around, inside)]
     wanted = _closure(parts, mentioned)
     namespaces: list[str] = []
-    told: list[str] = []
+    bound_names: list[str] = []
     declarations: list[str] = []
     parameters, inside = "", ""
     for part in parts:
@@ -72,7 +72,7 @@ def scope_at(
             inside = f"{inside}::{part.text}" if inside else part.text
             declarations, parameters = [], ""
         elif part.kind == "template":
-            told += [text for text in [_bound(part, bindings)] if text and needed]
+            bound_names += [text for text in [_bound(part, bindings)] if text and needed]
         elif part.kind == "parameters":
             parameters = part.text if every and needed else ""
             declarations += [text for name, text in fixed.items() if text and name in part.names & wanted]
@@ -85,7 +85,7 @@ def scope_at(
             declarations.append(part.text if part.pointer else f"const {part.text}")
     while declarations and declarations[-1] == "{":
         declarations.pop()
-    return AskScope(tuple(namespaces), tuple(told), inside, parameters, tuple(declarations))
+    return AskScope(tuple(namespaces), tuple(bound_names), inside, parameters, tuple(declarations))
 
 
 def _downwards(node: Node) -> list[tuple[Node, Node]]:

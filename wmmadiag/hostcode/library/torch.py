@@ -326,10 +326,10 @@ def _rank_told(machine: Machine, value: Term) -> None:
         for one in value.args:
             _rank_told(machine, one)
     if value.op == "==" and value.args[0].op == "symbol":
-        told = machine.extents.get(value.args[0].args[0])
+        known = machine.extents.get(value.args[0].args[0])
         rank = machine.known(value.args[1])
-        if told is not None and told[1] == "dim" and rank is not None:
-            told[0].rank = int(rank)
+        if known is not None and known[1] == "dim" and rank is not None:
+            known[0].rank = int(rank)
 
 
 def _shape(machine: Machine, node: Node, scope: Scope) -> None:
@@ -347,8 +347,8 @@ def _dispatch(machine: Machine, node: Node, scope: Scope) -> Value:
     called = field(node, "function")
     name = scope.source.words(called) if called is not None else ""
     choices = [kind for family, kinds in _FAMILIES if family in name for kind in kinds][:2]
-    told = [DTYPES[word] for word in re.findall(r"\w+", scope.source.words(node)[:400]) if word in DTYPES]
-    choices = told + ([] if told else ["half"] if "HALF" in name else []) + choices
+    named = [DTYPES[word] for word in re.findall(r"\w+", scope.source.words(node)[:400]) if word in DTYPES]
+    choices = named + ([] if named else ["half"] if "HALF" in name else []) + choices
     for value in argument_values(machine, node, scope):
         if isinstance(value, Closure):
             kind = next((one for one in machine.multiplied if one in choices), None) or (choices or ["float"])[0]
