@@ -252,6 +252,10 @@ extern "C" {
 cudaError_t cudaThreadSynchronize();
 cudaError_t cudaThreadExit();
 }
+inline cudaError_t cudaThreadSetCacheConfig(cudaFuncCache how) { return cudaDeviceSetCacheConfig(how); }
+inline cudaError_t cudaThreadGetCacheConfig(cudaFuncCache* how) { return cudaDeviceGetCacheConfig(how); }
+inline cudaError_t cudaThreadSetLimit(cudaLimit limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
+inline cudaError_t cudaThreadGetLimit(size_t* value, cudaLimit limit) { return cudaDeviceGetLimit(value, limit); }
 
 extern const uint3 threadIdx, blockIdx;
 extern const dim3 blockDim, gridDim;

@@ -1,0 +1,2 @@
+// What it declares is always there.
+#pragma once
