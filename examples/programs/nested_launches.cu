@@ -42,6 +42,26 @@ __global__ void ordered(int* x) {
 
 __global__ void fill(int* x, int n) { x[threadIdx.x] = n; }
 
+struct Line {
+    int n;
+    int* values;
+};
+
+__global__ void lines_of(Line* lines, Line* copy, int n) {
+    Line& one = lines[threadIdx.x];
+    one.n = threadIdx.x + 1;
+    cudaMalloc((void**)&one.values, one.n * sizeof(int));
+    cudaMemsetAsync(one.values, 0, one.n * sizeof(int), nullptr);
+    partial_sums<32><<<1, 32>>>(one.values, one.values, one.n);
+    fill<<<1, one.n>>>(one.values, 5);
+    if (threadIdx.x == n - 1) cudaMemcpyAsync(copy, lines, n * sizeof(Line), cudaMemcpyDeviceToDevice, nullptr);
+}
+
+__global__ void end_of(Line* lines, int* sum) {
+    for (int i = 0; i < lines[threadIdx.x].n; i++) atomicAdd(sum, lines[threadIdx.x].values[i]);
+    cudaFree(lines[threadIdx.x].values);
+}
+
 __global__ void beyond(int* x) {
     if (threadIdx.x == 0) fill<<<1, 33>>>(x, 7);
 }
@@ -69,11 +89,20 @@ int main(int argc, char** argv) {
     int order = 0;
     cudaMemcpy(&order, x, sizeof order, cudaMemcpyDeviceToHost);
     printf("order %d\n", order);
+    Line *lines, *copy;
+    cudaMalloc(&lines, 8 * sizeof(Line));
+    cudaMalloc(&copy, 8 * sizeof(Line));
+    cudaMemset(x, 0, sizeof(int));
+    lines_of<<<1, 8>>>(lines, copy, 8);
+    end_of<<<1, 8>>>(copy, x);
+    int total = 0;
+    cudaMemcpy(&total, x, sizeof total, cudaMemcpyDeviceToHost);
+    printf("total %d\n", total);
     if (argc > 1 && strcmp(argv[1], "wrong") == 0) {
         beyond<<<1, 32>>>(x);
         printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
         return 0;
     }
-    cudaFree(a), cudaFree(b), cudaFree(x);
+    cudaFree(a), cudaFree(b), cudaFree(x), cudaFree(lines), cudaFree(copy);
     return order == 123 ? 0 : 2;
 }

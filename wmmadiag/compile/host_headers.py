@@ -30,7 +30,8 @@ cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvTools
 helper_cuda.h helper_cuda_drvapi.h nvrtc_helper.h helper_functions.h helper_string.h helper_timer.h helper_image.h
 cuda_gl_interop.h cudnn_frontend.h
 driver_functions.h channel_descriptor.h math_functions.h cuda_texture_types.h cuda_surface_types.h
-surface_functions.h texture_fetch_functions.h cufftXt.h cufftw.h cub/util_allocator.cuh cub/iterator/counting_input_iterator.cuh
+surface_functions.h texture_fetch_functions.h
+cufftXt.h cufftw.h cub/util_allocator.cuh cub/iterator/counting_input_iterator.cuh
 cub/iterator/constant_input_iterator.cuh cub/iterator/transform_input_iterator.cuh
 cub/iterator/discard_output_iterator.cuh
 """

@@ -21,8 +21,9 @@ from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.programs.build import LAMBDA, ProgramSource, Symbol
 from wmmadiag.programs.device_parts import SEPARATELY, DeviceParts
+from wmmadiag.programs.initial_values import contents, pointers
 from wmmadiag.programs.link import linked, missing, original, private
-from wmmadiag.programs.nested import DEVICE_RUNTIME, NestedLaunch, entry_at, taken
+from wmmadiag.programs.nested import DEVICE_RUNTIME, OWN, NestedLaunch, entry_at, taken
 from wmmadiag.programs.nested import OPTIONS as NESTED
 from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.textures import as_calls
@@ -240,6 +241,9 @@ class DeviceHalf:
             return
         numbers = sorted(range(len(self.units)), key=lambda number: number != kernel.unit)
         for one in taken(self.view(self.parts.queue)):
+            if one.kernel in OWN:
+                yield self._own(OWN[one.kernel]), one
+                continue
             for number in numbers:
                 compilation = self.compile(self.units[number])
                 name = entry_at(one.kernel, [each.name for each in compilation.entries], function_address)
@@ -252,6 +256,15 @@ class DeviceHalf:
                 entry = next(each for each in compilation.entries if each.name == name)
                 self._nested[key] = self._loaded_or_older(compilation, entry, number)
             yield self._nested[key], one
+
+    def _own(self, name: str) -> DeviceKernel:
+        """A kernel of ours."""
+        key = (-1, name)
+        if key not in self._nested:
+            compilation = self.parts.launches
+            entry = next(each for each in compilation.entries if each.name == name)
+            self._nested[key] = self._loaded(compilation, entry, None, {})
+        return self._nested[key]
 
     def _places(self, module: Module, unit: int) -> dict[str, int]:
         """Where the variables of a source lie, by their names in its PTX.
@@ -287,7 +300,7 @@ class DeviceHalf:
                 self._places(parse(self.compile(unit).ptx, name="symbols"), number)
 
     def _place_unseen(self, module: Module, variable: PtxVariable, key: tuple[int, str], found: dict[str, int]) -> None:
-        if key not in self._unseen and (data := _contents(module, variable)) is not None:
+        if key not in self._unseen and (data := contents(module, variable)) is not None:
             self._unseen[key] = self.place(key[1], data)
         if key in self._unseen:
             found[variable.name] = self._unseen[key]
@@ -350,28 +363,6 @@ def shown(name: str) -> str:
                 break
         name = f"{name[: found.start()]}lambda{name[end:]}"
     return name
-
-
-def pointers(module: Module, variable: PtxVariable) -> list[tuple[int, int]]:
-    """(offset, address) of each whole pointer to a function that a variable holds at first."""
-    return [
-        (offset, function_address(symbol.name))
-        for offset, width, shift, symbol, _ in (variable.initializer.relocations if variable.initializer else ())
-        if symbol.name in module.functions and symbol.name not in module.variables and (width, shift) == (8, 0)
-    ]
-
-
-def _contents(module: Module, variable: PtxVariable) -> bytes | None:
-    """What a variable holds at first; None where that hangs on places of data, or it is none of this module's.
-
-    Pointers to functions are written when it has its place.
-    """
-    initial = variable.initializer
-    if variable.extern or not variable.size:
-        return None
-    if initial is not None and len(initial.relocations) != len(pointers(module, variable)):
-        return None
-    return bytes(variable.size) if initial is None else bytes(initial.data)
 
 
 def _entry_of(entries: Sequence[Entry], symbol: str) -> Entry | None:

@@ -12,7 +12,7 @@ from wmmadiag.compile.driver import compile_source
 from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.programs import nested
-from wmmadiag.programs.link import heap, linked, placeless
+from wmmadiag.programs.link import heap, linked, missing, placeless
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.textures import OURS, TEXTURES
 from wmmadiag.ptx import parse
@@ -42,14 +42,14 @@ class DeviceParts:
     def completed(self, module: Module, absent: frozenset[str]) -> tuple[Module, Mapping[str, int]]:
         """A module with those of the functions that it lacks, and where their variables lie."""
         places: Mapping[str, int] = {}
+        if any(one.startswith(nested.DEVICE_RUNTIME) for one in absent):
+            module, places = linked(module, self._launches), {nested.QUEUE: self.queue}
+            absent |= missing(module)
         if absent & {"malloc", "free"}:
-            text, places = self._heap
-            module = linked(module, parse(text, name="heap.cu"))
+            text, own = self._heap
+            module, places = linked(module, parse(text, name="heap.cu")), {**places, **own}
         if any(one.startswith(OURS) for one in absent):
             module = linked(module, self._textures)
-        if any(one.startswith(nested.DEVICE_RUNTIME) for one in absent):
-            module = linked(module, self._launches)
-            places = {**places, nested.QUEUE: self.queue}
         return module, places
 
     def turn_heap(self, view: Callable[[int], int]) -> None:
@@ -89,7 +89,12 @@ class DeviceParts:
     @cached_property
     def _launches(self) -> Module:
         """What kernels call to launch others."""
-        return placeless(parse(nested.named(self._compiled(nested.SOURCE).ptx), name=nested.SOURCE.name))
+        return placeless(parse(nested.named(self.launches.ptx), name=nested.SOURCE.name))
+
+    @cached_property
+    def launches(self) -> Compilation:
+        """`launches.cu`, with the kernels that copy and fill."""
+        return self._compiled(nested.SOURCE)
 
     @cached_property
     def _textures(self) -> Module:

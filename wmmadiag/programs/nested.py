@@ -42,6 +42,10 @@ class NestedLaunch:
     parameters: bytes
 
 
+OWN = {1: "wmmadiag_copied", 2: "wmmadiag_filled"}
+"""Kernels of `launches.cu` by the numbers that stand for their addresses: copies and fills."""
+
+
 def named(ptx: str) -> str:
     """The PTX of `launches.cu` under the names that compilers call."""
     return _OURS.sub(rf"{DEVICE_RUNTIME}\1", ptx)

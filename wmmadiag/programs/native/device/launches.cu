@@ -5,7 +5,7 @@
 namespace {
 
 constexpr unsigned most = 2048;  // cudaLimitDevRuntimePendingLaunchCount
-constexpr int too_many = 69, invalid_configuration = 9, invalid_value = 1;
+constexpr int no_memory = 2, too_many = 69, invalid_configuration = 9, invalid_value = 1;
 
 struct Launch {
     unsigned long long kernel;
@@ -37,9 +37,18 @@ __device__ int refused(int error) {
     atomicExch(&wmmadiag_launches.error, error);
     return error;
 }
+__device__ Three blocks_of(unsigned long long bytes) { return {bytes < 65536 ? static_cast<unsigned>(bytes + 255) / 256 : 256, 1, 1}; }
 }  // namespace
 
 extern "C" {
+
+// What copies and fills of kernels are: launches of these, by numbers of their own.
+__global__ void wmmadiag_copied(char* to, const char* from, unsigned long long bytes) {
+    for (auto i = blockIdx.x * 256ull + threadIdx.x; i < bytes; i += gridDim.x * 256ull) to[i] = from[i];
+}
+__global__ void wmmadiag_filled(char* to, int value, unsigned long long bytes) {
+    for (auto i = blockIdx.x * 256ull + threadIdx.x; i < bytes; i += gridDim.x * 256ull) to[i] = static_cast<char>(value);
+}
 
 __device__ void* wmmadiag_GetParameterBufferV2(void* kernel, Three grid, Three block, unsigned shared) {
     const unsigned number = atomicAdd(&wmmadiag_launches.begun, 1u);
@@ -78,6 +87,29 @@ __device__ int wmmadiag_StreamWaitEvent(unsigned long long, unsigned long long, 
 __device__ int wmmadiag_EventCreateWithFlags(unsigned long long* event, unsigned flags) { return wmmadiag_StreamCreateWithFlags(event, flags); }
 __device__ int wmmadiag_EventRecord(unsigned long long, unsigned long long) { return 0; }
 __device__ int wmmadiag_EventDestroy(unsigned long long) { return 0; }
+__device__ int wmmadiag_MemcpyAsync(void* to, const void* from, unsigned long long bytes, int, unsigned long long stream) {
+    if (bytes == 0) return 0;
+    auto* given = static_cast<unsigned long long*>(wmmadiag_GetParameterBufferV2(reinterpret_cast<void*>(1), blocks_of(bytes), Three{256, 1, 1}, 0));
+    if (given == nullptr) return too_many;
+    given[0] = reinterpret_cast<unsigned long long>(to);
+    given[1] = reinterpret_cast<unsigned long long>(from);
+    given[2] = bytes;
+    return wmmadiag_LaunchDeviceV2(given, stream);
+}
+__device__ int wmmadiag_MemsetAsync(void* to, int value, unsigned long long bytes, unsigned long long stream) {
+    if (bytes == 0) return 0;
+    auto* given = static_cast<unsigned long long*>(wmmadiag_GetParameterBufferV2(reinterpret_cast<void*>(2), blocks_of(bytes), Three{256, 1, 1}, 0));
+    if (given == nullptr) return too_many;
+    given[0] = reinterpret_cast<unsigned long long>(to);
+    given[1] = static_cast<unsigned>(value);
+    given[2] = bytes;
+    return wmmadiag_LaunchDeviceV2(given, stream);
+}
+__device__ int wmmadiag_Malloc(void** to, unsigned long long bytes) { return (*to = malloc(bytes)) != nullptr ? 0 : refused(no_memory); }
+__device__ int wmmadiag_Free(void* memory) {
+    free(memory);
+    return 0;
+}
 __device__ int wmmadiag_GetDevice(int* device) { return *device = 0; }
 __device__ int wmmadiag_GetDeviceCount(int* count) { return *count = 1, 0; }
 
