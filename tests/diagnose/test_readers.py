@@ -8,7 +8,9 @@ from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.readers import Readers
 
-TEXT = """__global__ void k(const float* x, float* out, int n, float scale, int unused) {
+TEXT = """__device__ float root(float v) { return sqrtf(v); }
+__device__ float half(float v) { return v / 2.0f; }
+__global__ void k(const float* x, float* out, int n, float scale, int unused) {
     __shared__ float held[32];
     int t = threadIdx.x;
     float top = x[t];
@@ -34,6 +36,7 @@ def words(*edits: tuple[str, str]) -> set[str]:
     ("old", "new", "said"),
     [
         ("top * 2.0f", "top * 2.0f * scale", {"reader:first"}),
+        ("top * 2.0f", "root(top)", {"reader:first"}),  # which nothing calls
         ("t < n", "t < unused", {"reader:first", "reader:last"}),
         ("t < n", "t < 3", {"reader:last"}),
         ("held[t] = top * 2.0f", "held[t] = low * 2.0f", {"reader:last"}),  # `top` is read for itself alone then

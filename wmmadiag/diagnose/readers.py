@@ -1,4 +1,4 @@
-"""Variables that a change leaves without a reader, or gives their first one.
+"""Variables that a change leaves without a reader, or gives their first one; and functions their first call.
 
 Nobody makes a value that nothing reads: a change after which nothing reads it was seldom meant, and where nothing reads
 it as the source stands, what reads it is what is missing.
@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.units import CodeUnit, Key, read_units
@@ -43,6 +44,7 @@ class Readers:
                     memory = one.pointers or one.reference or one.dimensions
                     if key not in self._readers and not (memory and key in written):
                         self._unread.add(one.name)
+        self._unread |= _uncalled(sources)
         self._known: dict[TextEdit, tuple[Counter[str], Counter[str]]] = {}
 
     def _own(self, unit: CodeUnit, key: Key) -> bool:
@@ -94,3 +96,14 @@ class Readers:
             old = self._texts[edit.file][edit.start : edit.end]
             self._known[edit] = Counter(_NAME.findall(old)), Counter(_NAME.findall(edit.text))
         return self._known[edit]
+
+
+def _uncalled(sources: Mapping[str, Source]) -> set[str]:
+    """The functions of a device that nothing but their definitions names."""
+    named = Counter[str]()
+    defined = Counter[str]()
+    for source in sources.values():
+        named.update(_NAME.findall(source.code.code.decode("latin-1")))
+        found = (one for one in declarations(source).functions if one.body is not None and not one.kernel)
+        defined.update(one.name for one in found if not one.name.startswith("operator"))
+    return {name for name, times in defined.items() if named[name] == times}

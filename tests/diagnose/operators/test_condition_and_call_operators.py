@@ -62,6 +62,11 @@ YIELDS = [
     ("guard_more", f"{ROWS} if (c < n) out[1] = a[1]; out[(r0 + r) * 64 + c] = a[0];", "if (r0 + r < m) out[(r0 + r)"),
     ("value_guarded", f"{ROWS} float x = a[r0 + r]; out[0] = x;", "r0 + r < n ? a[r0 + r] : 0.0f"),
     ("else_nought", f"{ROWS} if (r < n) out[r] = a[r];", "out[r] = r < n ? a[r] : 0.0f;"),
+    (
+        "else_nought",
+        f"{ROWS} if (r < n) *reinterpret_cast<int4*>(out + r) = *reinterpret_cast<const int4*>(a + r);",
+        "= r < n ? *reinterpret_cast<const int4*>(a + r) : int4{};",
+    ),
     ("arguments", "out[0] = place(m, n);", "place(n, m)"),
     ("arguments", f"{FRAGMENTS} wmma::mma_sync(acc, fb, fa, acc);", "mma_sync(acc, fa, fb, acc)"),
     (
@@ -146,6 +151,12 @@ def test_condition_or_call_operator_yields(operator: str, body: str, wanted: str
 @pytest.mark.parametrize(("operator", "body", "wanted"), NEVER, ids=named(NEVER))
 def test_condition_or_call_operator_does_not_yield(operator: str, body: str, wanted: str) -> None:
     assert not yields(body, operator, wanted)
+
+
+def test_a_function_that_nothing_calls_is_put_around_parts_of_a_value() -> None:
+    head = "__device__ float total(float x) { return x + x; }"
+    assert yields("out[0] = alpha * a[0] + b[0];", "application", "total(alpha * a[0]) + b[0]", head)
+    assert not yields("out[0] = alpha * a[0] + total(b[0]);", "application", "total(alpha * a[0]) + total", head)
 
 
 def test_fragments_of_two_layouts_are_exchanged_statically_and_of_one_layout_by_value() -> None:

@@ -26,6 +26,32 @@ YIELDS = [
         "int r = threadIdx.x; out[0] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
         "a[r + m + (size_t)(blockIdx.x + threadIdx.y) * n]",
     ),
+    (  # the other coordinate may have another size
+        "exchange",
+        "int r = threadIdx.x; out[m] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
+        "a[r + m + (size_t)(blockIdx.x + threadIdx.y) * m]",
+    ),
+    (  # rows of [m, 16, n], read from [16, m, n]
+        "axes",
+        "const float* p = a + (blockIdx.y * 16 + blockIdx.x) * m * n; int r = threadIdx.x;"
+        " for (int i = 0; i < n; ++i) out[r] = p[r * n + i];",
+        "p = a + blockIdx.y * 16 * m * n + blockIdx.x * n; int r = threadIdx.x;"
+        " for (int i = 0; i < n; ++i) out[r] = p[r * 16 * n + i];",
+    ),
+    (  # what says how far rows lie apart, for two arrays
+        "axes",
+        "const int row = n; int h = blockIdx.x, q = blockIdx.y, t = threadIdx.x;"
+        " const float *p = a + (q * sizes.rows + h) * m * n;"
+        " const float *r = b + (q * sizes.rows + h) * m * n; out[t] = p[t * row + q] + r[t * row + q];",
+        "const int row = sizes.rows * n; int h = blockIdx.x, q = blockIdx.y, t = threadIdx.x;"
+        " const float *p = a + q * sizes.rows * m * n + h * n;"
+        " const float *r = b + q * sizes.rows * m * n + h * n; out[t] = p[t * row + q] + r[t * row + q];",
+    ),
+    (
+        "axes",
+        "int r = threadIdx.x, c = blockIdx.x; if (r < m) out[r * n + c] = a[0];",
+        "out[c * m + r] = a[0];",
+    ),
     (
         "quarters",
         "int l = threadIdx.x; copy4(out, a + l % 16 * n + l / 16 * 8);",

@@ -153,6 +153,13 @@ YIELDS = [
         " for (int d = 0; d < 4; ++d) { out[d] = x[d][0] + x[d][1]; }",
         "const float f = a[r]; for (int d = 0; d < 4; ++d) { x[d][0] *= f; x[d][1] *= f; }",
     ),
+    (  # rows of a thread's warp, in memory
+        "scaled",
+        "__shared__ float s[512]; int lane = threadIdx.x % 32; for (int r = 0; r < n; ++r) { const float f = a[r];"
+        " out[r] = f; } for (int i = threadIdx.x; i < m; i += 64) {"
+        " int r = i / 32, d = i % n; out[i] = s[r * 32 + d]; }",
+        "const float f = a[r]; for (int d = lane; d < n; d += 32) s[r * 32 + d] *= f;",
+    ),
     (
         "combined",
         "float x = 0, y = 0; for (int i = 0; i < n; ++i) { x = fmaxf(x, a[i]); y += a[i]; }"

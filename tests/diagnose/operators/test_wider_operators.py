@@ -55,16 +55,16 @@ YIELDS = [
      "int end = first + m;"),
     ("piece_end", "for (int k = 0; k < n; k += m) { if (k < n) out[k] = a[k]; }", "if (k + m < n)"),
     ("aligned", "int i = threadIdx.x, q = i / 4; float x = a[i] + b[i]; float y = a[q]; out[i] = x + y;",
-     "float y = a[q]+b[q]"),
+     "float y = a[q] + b[q]"),
     ("aligned", "Pair p, q, o; o.x = p.x - q.at * a[0] - p.at * b[0]; o.at = p.at - q.at * a[0]; out[0] = o.x + o.at;",
-     "o.at=p.at-q.at*a[0]-p.at*b[0];"),
+     "o.at = p.at - q.at * a[0] - p.at * b[0];"),
     (
         "aligned",
         "int r = m / 3, c = m % 3; int x = n * sizes.rows + r; int y = m * sizes.rows + c * sizes.cols; out[x] = a[y];",
-        "int x = n*sizes.rows+r*sizes.cols;",
+        "int x = n * sizes.rows + r * sizes.cols;",
     ),
     ("aligned", "Pair p, o; o.x = __shfl_xor_sync(~0u, p.x, m); o.at = p.at; out[0] = o.x + o.at;",
-     "o.at=__shfl_xor_sync(~0u, p.at, m);"),
+     "o.at = __shfl_xor_sync(~0u, p.at, m);"),
     ("again", "float x = 0, y = 0, x_new = a[0], y_new = a[1]; if (m > n) { x = x_new; } out[0] = x + y;",
      "x = x_new; y = y_new;"),
     ("cleared", "__shared__ float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];",
@@ -113,4 +113,4 @@ def test_the_second_round_makes_no_text_of_the_first() -> None:
 
 def test_a_value_is_put_as_its_neighbour_is_where_one_name_stands_for_two() -> None:
     body = "float x = a[m] * alpha; float y = b[m]; out[0] = x + y;"
-    assert any("float y = b[m]*alpha" in text for _, text in made(body, "aligned", PAIR))
+    assert any("float y = b[m] * alpha" in text for _, text in made(body, "aligned", PAIR))

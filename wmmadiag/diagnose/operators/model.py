@@ -195,6 +195,13 @@ class Statement:
         for one in self.children:
             yield from one.under()
 
+    def initial_values(self) -> Iterator[tuple[Variable, Expression]]:
+        """The variables that a declaration gives a value to, each with it."""
+        for value in self.expressions if self.kind == "declaration" else ():
+            for one in self.declares:
+                if one.value is not None and one.value.start_byte == value.whole[0]:
+                    yield one, value
+
     def whole_expressions(self) -> Iterator[Expression]:
         """The whole expressions in it and in the statements in it."""
         for one in self.under():

@@ -43,13 +43,8 @@ class Pools:
         self.made_of: dict[str, set[str]] = defaultdict(set)
         for body in program.bodies:
             for statement in body.statements:
-                for variable in statement.declares if statement.kind == "declaration" else ():
-                    self.made_of[variable.name].update(
-                        name
-                        for value in statement.expressions
-                        if variable.value is not None and value.whole[0] == variable.value.start_byte
-                        for name in value.names
-                    )
+                for variable, value in statement.initial_values():
+                    self.made_of[variable.name].update(value.names)
         for one in program.all_expressions():
             if not one.atom:
                 continue

@@ -12,24 +12,37 @@ from wmmadiag.diagnose.operators.registry import operator
 
 _ALWAYS = ("sqrtf",)
 _ROLES = frozenset({"value", "denominator"})
+_PARTS = frozenset({"term", "factor"})
 
 
 @operator
 def application(program: Program) -> Iterator[Draft]:
-    """`f(x)` for a real `x`, with a function from reals to reals that the program calls, or a root."""
-    functions = dict.fromkeys(_ALWAYS)
+    """`f(x)` for a real `x`, with a function from reals to reals that the program calls, or has and never calls, or a
+    root."""
+    uncalled = dict.fromkeys(_uncalled(program))
+    functions = {**uncalled, **dict.fromkeys(_ALWAYS)}
     for one in program.all_expressions():
         unary = one.kind == "call" and one.receiver is None and len(one.operands) == 1
         if unary and one.type.kind == "float" and one.operands[0].type.kind == "float":
             functions.setdefault(one.operator)
     for one in program.expressions:
-        if one.type.kind != "float" or one.role not in _ROLES or one.kind in ("literal", "list", "assignment"):
+        if one.type.kind != "float" or one.kind in ("literal", "list", "assignment"):
             continue
         if one.assigned or one.fixed:
             continue
-        for name in functions:
+        for name in functions if one.role in _ROLES else uncalled if one.role in _PARTS else ():
             if not _calls(one, name):
                 yield replaced(one, Text(f"{name}({one.text})", precedence.POSTFIX), f"{name} of {one.text}")
+
+
+def _uncalled(program: Program) -> Iterator[str]:
+    """The functions from reals to reals that nothing of the program calls: what was written to be called."""
+    reached = {body.name for body in program.bodies}
+    types = program.reader.types
+    for name, listed in program.functions.items():
+        kinds = [types.variable(one).kind for one in listed[0].parameters]
+        if name not in reached and kinds == ["float"] and program.reader.returns[name].kind == "float":
+            yield name
 
 
 def _calls(one: Expression, name: str) -> bool:

@@ -93,13 +93,20 @@ def else_nought(program: Program) -> Iterator[Draft]:
             yield from _copy_or_nought(statement, inner)
         if target is None or inner.expressions[0].operator != "=":
             continue
-        nought = zero_of(program, target)
+        nought = zero_of(program, target) or _empty(target)
         if nought is not None:
             value = inner.expressions[0].operands[1]
             condition = text_of(statement.condition)
             held = f"({condition.text})" if condition.level <= precedence.CONDITIONAL else condition.text
             text = f"{target.text} = {held} ? {value.text} : {nought};"
             yield statement_replaced(statement, text, f"{nought} where not {condition.text}")
+
+
+def _empty(target: Expression) -> str | None:
+    """Nought of a vector type, as which memory is written."""
+    cast = target.operands[0] if target.kind == "unary" else target
+    held = cast.type.of if cast.kind == "cast" and cast.type.kind == "pointer" else None
+    return f"{held.name}{{}}" if held is not None and held.kind in ("record", "named") and held.name else None
 
 
 def _copy_or_nought(statement: Statement, inner: Statement) -> Iterator[Draft]:

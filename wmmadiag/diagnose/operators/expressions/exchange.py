@@ -52,17 +52,20 @@ def _coordinates(program: Program, one: Expression) -> Iterator[Draft]:
         pitch = first.pitch or second.pitch
         # The other coordinate has the other pitch.
         if pitch is not None and (first.pitch is None or second.pitch is None):
-            others = [atom.text for atom in names_for(program, pitch, _MOST_PITCHES)]
-            if pitch.kind == "literal":
-                others = pools(program).alike(pitch)
-            for other in others:
+            for other in _other_pitches(program, pitch):
                 yield several([*_pairs(*places), (pitch, Text(other))], f"exchanged, {other} for {pitch.text}")
     yield from _levels(one)
-    yield from _rest(one, held)
+    yield from _rest(program, one, held)
 
 
-def _rest(one: Expression, held: list[sums.Term]) -> Iterator[Draft]:
-    """`b * s + (a + c)` for `(a + c) + b * s`: where several terms are one coordinate."""
+def _other_pitches(program: Program, pitch: Expression) -> list[str]:
+    if pitch.kind == "literal":
+        return pools(program).alike(pitch)
+    return [atom.text for atom in names_for(program, pitch, _MOST_PITCHES)]
+
+
+def _rest(program: Program, one: Expression, held: list[sums.Term]) -> Iterator[Draft]:
+    """`b * s + (a + c)` for `(a + c) + b * s`: where several terms are one coordinate; and with other pitches."""
     pitched = [term for term in held if term.pitch is not None and len(term.factors) == 2]
     beside = [term for term in held if term not in pitched]
     if len(pitched) != 1 or len(beside) < 2 or len(held) != len(sums.terms(one)) or any(t.negative for t in held):
@@ -76,8 +79,9 @@ def _rest(one: Expression, held: list[sums.Term]) -> Iterator[Draft]:
     if inner is not place:  # as wide as the other one was
         kind = place.text[: place.text.index(")") + 1] if place.text.startswith("(") else ""
         whole = Text(f"{kind}{wrapped(whole, precedence.UNARY)}", precedence.UNARY)
-    made = binary(text_of(inner), "+", binary(whole, "*", text_of(pitch)))
-    yield replaced(one, made, f"{made.text} for {one.text}")
+    for text in (pitch.text, *_other_pitches(program, pitch)):
+        made = binary(text_of(inner), "+", binary(whole, "*", Text(text)))
+        yield replaced(one, made, f"{made.text} for {one.text}")
 
 
 def _levels(one: Expression) -> Iterator[Draft]:

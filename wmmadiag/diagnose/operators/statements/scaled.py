@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 
 from wmmadiag.diagnose.operators.cuda_names import STORE
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
@@ -13,6 +13,8 @@ from wmmadiag.diagnose.operators.registry import operator
 
 _MOST_RUNNING, _MOST_FACTORS, _MOST_BESIDE = 10, 4, 4
 
+_LANES = "32"
+
 _Heads = tuple[tuple[frozenset[str], str], ...]
 """Of loops: their counters, and the text of their heads."""
 
@@ -20,10 +22,10 @@ _Heads = tuple[tuple[frozenset[str], str], ...]
 @operator
 def scaled(program: Program) -> Iterator[Draft]:
     """`x *= f;` after a real `f` was made, for an `x` that is accumulated; in a loop that goes over `x`, or over some
-    elements of one array, elsewhere."""
+    elements of one array, elsewhere; or over all `i % n` of an `x[i % n]`, each thread or each lane of a warp some."""
     running = sorted(_running(program), key=lambda one: not _accumulates(one[0]))[:_MOST_RUNNING]
     groups = [([target], head) for target, head in running] + list(_beside(program))
-    pool = pools(program)
+    pool, known = pools(program), _remainders(program)
     for statement in program.statements:
         made = [
             one.name for one in statement.declares if program.reader.type_of(one).kind == "float" and not one.dimensions
@@ -36,15 +38,38 @@ def scaled(program: Program) -> Iterator[Draft]:
             if place.kind in ("return", "jump"):
                 continue
             for name in made:
+                scope = program.names_at(place.unit, place.end)
                 for targets, heads in groups:
                     # A counter that is in scope says which element is meant.
-                    scope = program.names_at(place.unit, place.end)
                     head = "".join(text for counters, text in heads if not counters & scope.keys())
-                    if all(one.text != name and pool.visible_within(one, place, head) for one in targets):
-                        texts = [f"{one.text} *= {name};" for one in targets]
-                        text = f"{head}{texts[0]}" if len(texts) == 1 else f"{head}{{ {' '.join(texts)} }}"
-                        note = f"{' and '.join(one.text for one in targets)} times {name}"
-                        yield inserted_after(place, text, note, "accumulation")
+                    for whole in (head, *(head + inner for inner in _rest_of(targets[0], scope.keys(), known))):
+                        if all(one.text != name and pool.visible_within(one, place, whole) for one in targets):
+                            texts = [f"{one.text} *= {name};" for one in targets]
+                            text = f"{whole}{texts[0]}" if len(texts) == 1 else f"{whole}{{ {' '.join(texts)} }}"
+                            note = f"{' and '.join(one.text for one in targets)} times {name}"
+                            yield inserted_after(place, text, note, "accumulation")
+                            break
+
+
+def _remainders(program: Program) -> Mapping[str, Expression]:
+    """What variables are remainders by, by their names: `n` for `int d = i % n;`."""
+    found: dict[str, Expression] = {}
+    for statement in program.statements:
+        for variable, value in statement.initial_values():
+            if value.kind == "binary" and value.operator == "%" and value.operands[1].varying is False:
+                found.setdefault(variable.name, value.operands[1])
+    return found
+
+
+def _rest_of(target: Expression, scope: Set[str], known: Mapping[str, Expression]) -> Iterator[str]:
+    """Heads of loops over all that the one name of an element may be that no scope has: of the lanes of a warp some
+    each, and all."""
+    missing = [name for name in sorted(target.names - scope) if name in known]
+    if len(missing) == 1:
+        name, size = missing[0], known[missing[0]].text
+        lanes = [lane for lane, by in known.items() if by.text == _LANES and lane in scope]
+        yield from (f"for (int {name} = {lane}; {name} < {size}; {name} += {_LANES}) " for lane in lanes)
+        yield f"for (int {name} = 0; {name} < {size}; ++{name}) "
 
 
 @operator
