@@ -78,7 +78,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
 
         sources = {FILE: parse(trials.texts[FILE], FILE)}
         monkeypatch.setattr(
-            mending, "ranked_changes", lambda *_, wider=False, **__: (sources, [] if wider else ranks(count))
+            mending, "ranked_changes", lambda *_, known=None, **__: (sources, ranks(count) if known is None else [])
         )
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)

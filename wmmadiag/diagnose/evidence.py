@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from wmmadiag.checks.races import LATENT
 from wmmadiag.checks.run import emulator_of
@@ -50,7 +50,7 @@ def ranked_changes(
     followed: ProvenanceRun | None,
     texts: Texts,
     *,
-    wider: bool = False,
+    known: Sequence[Ranked] | None = None,
     places: Iterable[Range] | None = None,
 ) -> tuple[Mapping[str, Source], list[Ranked]]:
     """Every change of a source, the likeliest first.
@@ -58,12 +58,14 @@ def ranked_changes(
     Args:
         run: the failing case; followed: where its elements come from.
         texts: the source as it ran.
-        wider: the changes of the second round, see `operators.registry`.
+        known: the changes of the first round: those of the second are wanted, see `operators.registry`.
         places: the parts of files that may be changed; None: all.
     """
     sources = {file: parse(text, file) for file, text in texts.items()}
     entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
-    every = list(changes_of(texts, entry, places=places, wider=wider))
+    wider = known is not None
+    first = [one.change for one in known] if known is not None else None
+    every = list(changes_of(texts, entry, places=places, wider=wider, known=first))
     return sources, ranked(every, sources, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
 
 

@@ -212,7 +212,7 @@ def _less_likely(hunt: _Hunt) -> bool:
     if not ledger.effort.wider or ledger.spent:
         return False
     hunt.tell("ranking what is less likely")
-    _, wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, wider=True)
+    _, wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, known=hunt.order)
     before = len(hunt.tried)
     right = hunt.look(wider[: ledger.effort.wider])
     ledger.complete = ledger.complete and len(hunt.tried) - before == len(wider)
@@ -341,7 +341,7 @@ def _beside(
     rest = [one for one in order if one.line in near and one.change not in done][:_RIVALS]
     if ledger.effort.wider:
         places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
-        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, wider=True, places=places)
+        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, known=order, places=places)
         rest += wider[: _RIVALS // 2]
     outcomes = trials.try_batch([one.change for one in rest])
     ledger.note(outcomes)

@@ -37,7 +37,7 @@ def aligned_statements(program: Program, *, calls: bool) -> Iterator[Draft]:
             by_function[id(one.function)].append(one)
     for group in by_function.values():
         counted = {id(one): Counter(token.text for token in known.tokens(one)) for one in group}
-        for one in group:
+        for one in filter(program.may_be_changed, group):
             others = sorted(
                 (
                     other for other in group

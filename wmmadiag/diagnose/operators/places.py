@@ -50,7 +50,7 @@ class Program:
     def expressions(self) -> list[Expression]:
         """Every expression that may be changed, in the order of bodies and text."""
         if not self._expressions:
-            self._expressions = [one for one in self.all_expressions() if self._within(one.unit, one.start, one.end)]
+            self._expressions = [one for one in self.all_expressions() if self.may_be_changed(one)]
         return self._expressions
 
     @property
@@ -87,10 +87,11 @@ class Program:
             for file, first, last in self.ranges
         )
 
-    def _within(self, unit: Unit, start: int, end: int) -> bool:
-        start, end = start + unit.base, end + unit.base
+    def may_be_changed(self, one: Expression | Statement) -> bool:
+        """Whether an expression or statement is among what may be changed."""
+        start, end = one.start + one.unit.base, one.end + one.unit.base
         return self.ranges is None or any(
-            file == unit.file and first < end and start < last for file, first, last in self.ranges
+            file == one.unit.file and first < end and start < last for file, first, last in self.ranges
         )
 
 

@@ -60,7 +60,12 @@ def all_operators(wider: bool = False) -> Mapping[str, Run]:
 
 
 def changes(
-    texts: Texts, entry: str, *, places: Iterable[Range] | None = None, wider: bool = False
+    texts: Texts,
+    entry: str,
+    *,
+    places: Iterable[Range] | None = None,
+    wider: bool = False,
+    known: Iterable[Change] | None = None,
 ) -> Iterator[Change]:
     """Every change that an operator yields, in the same order each time, each resulting text once.
 
@@ -69,22 +74,19 @@ def changes(
         entry: the kernel as the card names it.
         places: the parts of files that may be changed; None: all that the entry reaches.
         wider: those of the second round, without what the first one has.
+        known: of the second round, what the first one has; None: it is made for that.
 
     Raises:
         ValueError: no file defines the entry.
     """
-    yield from changes_of(program(texts, entry, places), wider=wider)
+    yield from changes_of(program(texts, entry, places), wider=wider, known=known)
 
 
-def changes_of(held: Program, *, wider: bool = False) -> Iterator[Change]:
-    """As `changes`, of a program that was read before.
-
-    Args:
-        wider: those of the second round, without what the first one has.
-    """
+def changes_of(held: Program, *, wider: bool = False, known: Iterable[Change] | None = None) -> Iterator[Change]:
+    """As `changes`, of a program that was read before."""
     seen: set[tuple[Difference, ...]] = set()
     if wider:
-        seen = {_differences(held.texts, one.edits) for one in changes_of(held)}
+        seen = {_differences(held.texts, one.edits) for one in (changes_of(held) if known is None else known)}
     for name, run in all_operators(wider).items():
         for draft in run(held):
             if not held.may_change(draft.edits):

@@ -135,7 +135,7 @@ def _exchanges(program: Program) -> list[Sequence[Expression]]:
             and _named(one.operands[1])
         ):
             singles.setdefault(one.text, one)
-            if one.statement.kind == "expression" and one.statement.braced:
+            if one.statement.kind in ("expression", "return") and one.statement.braced:
                 rows.setdefault(id(one.statement.block), []).append(one)
     together = {
         tuple(one.text for one in row): row
