@@ -11,7 +11,7 @@ import pytest
 from trial_changes import product
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.diagnose.by_checks import _complained_less, _findings
+from wmmadiag.diagnose.by_checks import _complaints_left, _findings
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.search import Ledger
@@ -96,13 +96,13 @@ def test_where_nothing_mends_the_findings_lines_are_named(tmp_path: Path) -> Non
 def test_complaints_are_counted_as_far_as_the_effort_reaches(instructions: int, asked: bool) -> None:
     """A launch that takes long is not run a thousand times with checks on."""
     seen: list[Any] = []
-    trials = SimpleNamespace(complained_less=lambda *some: seen.append(some) or {})
+    trials = SimpleNamespace(complaints_left=lambda *some: seen.append(some) or {})
     base: Any = SimpleNamespace(
         trials=trials, run=SimpleNamespace(findings=(), result=SimpleNamespace(warp_instructions=70))
     )
     ledger = Ledger(replace(EFFORTS["normal"], instructions=instructions))
     found: Any = SimpleNamespace(ledger=ledger, bench=SimpleNamespace(checks=()))
-    assert _complained_less(found, base, [cast(Any, "one"), cast(Any, "other")], ()) == {}
+    assert _complaints_left(found, base, [cast(Any, "one"), cast(Any, "other")], ()) == {}
     assert bool(seen) is asked and ledger.watched == (140 if asked else 0)
 
 

@@ -38,17 +38,17 @@ def test_a_barrier_takes_complaints_away_and_what_is_idle_takes_none(tmp_path: P
         put_in(card, "sum += 0.0f * again", "__syncthreads(); "),
         put_in(card, "again[place] =", "sum += 0; "),
     )
-    assert bench.complained_less([barrier, idle], (), CHECKS) == {barrier: True, idle: False}
+    assert bench.complaints_left([barrier, idle], (), CHECKS) == {barrier: 0.5, idle: 1.0}
 
 
 def test_two_at_once_are_asked_about_where_one_of_them_brings_another_complaint(tmp_path: Path) -> None:
     bench, card = bench_of(tmp_path, TWICE)
     first = put_in(card, "sum += 0.0f * staged", "__syncthreads(); ")  # behind it the second warp may run first,
     second = put_in(card, "sum += 0.0f * again", "__syncthreads(); ")  # and read here what nothing has written
-    assert bench.complained_less([first], (), CHECKS) == {first: False}
-    assert list(bench.complained_less((), [(first, second)], CHECKS).values()) == [True]
+    assert bench.complaints_left([first], (), CHECKS) == {first: 1.0}
+    assert list(bench.complaints_left((), [(first, second)], CHECKS).values()) == [0.0]
 
 
 def test_nothing_is_known_where_the_engine_complains_of_nothing(tmp_path: Path) -> None:
     bench, card = bench_of(tmp_path, "c[at(row, n, col)] = sum;")
-    assert bench.complained_less([put_in(card, "c[at(row", "__syncthreads(); ")], (), CHECKS) == {}
+    assert bench.complaints_left([put_in(card, "c[at(row", "__syncthreads(); ")], (), CHECKS) == {}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from wmmadiag.checks.finding import Level
 from wmmadiag.checks.registry import native_names
@@ -29,8 +30,11 @@ from wmmadiag.subject.card import Case
 
 Look: TypeAlias = Callable[[Examined, Base, Sequence[Case], Progress], bool]
 """Searches from a base; whether what is left there is mended."""
+_Some = TypeVar("_Some")
 _CHECKED, _OF = 128, 1024
 """Changes that are tried before those that do no harm are run with checks, and how many there may be."""
+_FURTHER = 512
+"""The same of all others, where nothing else mends."""
 _PAIRED = 512
 """Pairs of changes that are tried."""
 _FEWER = 2
@@ -50,29 +54,50 @@ def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress
     sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
     if not base.kept:
         found.sources, found.suspects = sources, _said(base.run)
-    every, checks = at_findings(order, base.run, sources), ledger.effort.checked
-    near, refused = every[:_OF], set[Ranked]()
-    fewer: list[Tried] = []
-    waiting = near
-    while waiting and checks > 0 and not ledger.spent:
-        part, waiting = waiting[:_CHECKED], waiting[_CHECKED:]
-        ledger.complete = not waiting and len(near) == len(every)
-        bare = trials.try_batch([one.change for one in part])
-        ledger.note(bare)
-        tried = [Tried(one, outcome) for one, outcome in zip(part, bare, strict=True)]
-        harmless = [one for one in tried if _harmless(one.outcome.verdict)]
-        wanted = _promising(found, base, harmless)[:checks]
-        if _checked(found, base, wanted, cases, tell, fewer):
-            return True
-        checks -= len(wanted)
-        refused |= {one.ranked for one in tried if one.outcome.verdict == "refused"}
+    every = at_findings(order, base.run, sources)
+    ledger.complete = False
+    near = _Singles(found, base, cases, tell)
+    if near.mended(every[:_OF]):
+        return True
     if len(base.kept) + 1 < ledger.effort.bugs:
-        for one in fewer[:_FEWER]:
+        for one in near.fewer[:_FEWER]:
             for held in keeping(found, base, Step(one, sources), base.trials.case):
                 if not ledger.spent and look(found, held, cases, tell):
                     return True
-    kept = [one for one in near if one not in refused]
-    return not ledger.spent and _pairs(found, base, kept, cases, tell)
+    kept = [one for one in every[:_OF] if one not in near.refused]
+    if not ledger.spent and _pairs(found, base, kept, cases, tell):
+        return True
+    return not base.kept and _Singles(found, base, cases, tell, _FURTHER).mended(every[_OF:])
+
+
+@dataclass(slots=True)
+class _Singles:
+    """Changes that are tried alone, some at a time: those that do no harm are run with all checks."""
+
+    found: Examined
+    base: Base
+    cases: Sequence[Case]
+    tell: Progress
+    at_once: int = _CHECKED
+    fewer: list[Tried] = field(default_factory=list)  # those that take some findings away, and add none
+    refused: set[Ranked] = field(default_factory=set)  # by the compiler
+
+    def mended(self, waiting: Sequence[Ranked]) -> bool:
+        """Try them as far as the effort goes; whether one mends every case."""
+        ledger, trials = self.found.ledger, self.base.trials
+        checks = ledger.effort.checked
+        while waiting and checks > 0 and not ledger.spent:
+            part, waiting = waiting[: self.at_once], waiting[self.at_once :]
+            bare = trials.try_batch([one.change for one in part])
+            ledger.note(bare)
+            tried = [Tried(one, outcome) for one, outcome in zip(part, bare, strict=True)]
+            harmless = [one for one in tried if _harmless(one.outcome.verdict)]
+            wanted = _promising(self.found, self.base, harmless)[:checks]
+            if _checked(self.found, self.base, wanted, self.cases, self.tell, self.fewer):
+                return True
+            checks -= len(wanted)
+            self.refused |= {one.ranked for one in tried if one.outcome.verdict == "refused"}
+        return False
 
 
 def _pairs(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[Case], tell: Progress) -> bool:
@@ -83,35 +108,42 @@ def _pairs(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[
     ledger.note(outcomes)
     known = {one.change: one for one in outcomes}
     harmless = [one for one in pairs if _harmless(known[one.both].verdict)]
-    less = _complained_less(found, base, (), [(one.first.change, one.second.change) for one in harmless])
-    wanted = [one for one in harmless if less.get(one.both, True)][: ledger.effort.checked]
+    left = _complaints_left(found, base, (), [(one.first.change, one.second.change) for one in harmless])
+    wanted = _fewest(harmless, [left.get(one.both, 0.5) for one in harmless])[: ledger.effort.checked]
     found.pairs |= {one.both: one for one in wanted}
     return _checked(found, base, [Tried(as_one(one), known[one.both]) for one in wanted], cases, tell, [])
 
 
 def _promising(found: Examined, base: Base, harmless: Sequence[Tried]) -> list[Tried]:
     """Of changes that leave all numbers right, those of which the engine's checks may complain less."""
-    less = _complained_less(found, base, [one.ranked.change for one in harmless], ())
-    return [one for one in harmless if less.get(one.ranked.change, True)]
+    left = _complaints_left(found, base, [one.ranked.change for one in harmless], ())
+    return _fewest(harmless, [left.get(one.ranked.change, 0.5) for one in harmless])
 
 
-def _complained_less(
+def _fewest(some: Sequence[_Some], left: Sequence[float]) -> list[_Some]:
+    """What leaves checks less to complain of: first what leaves nothing, then what nothing is known of, or a part."""
+    listed = [(share > 0.0, one) for one, share in zip(some, left, strict=True) if share < 1.0]
+    return [one for _, one in sorted(listed, key=lambda pair: pair[0])]
+
+
+def _complaints_left(
     found: Examined, base: Base, changes: Sequence[Change], pairs: Sequence[tuple[Change, Change]]
-) -> Mapping[Change, bool]:
-    """What `TrialBench.complained_less` tells, for as much work as the trials; nothing where that does not reach."""
+) -> Mapping[Change, float]:
+    """What `TrialBench.complaints_left` tells, for as much work as the trials; nothing where that does not reach."""
     ledger = found.ledger
     cost = base.run.result.warp_instructions * (len(changes) + len(pairs))
     if ledger.watched + cost > ledger.effort.instructions:
         return {}
     ledger.watched += cost
-    return base.trials.complained_less(changes, pairs, _native(found, base.run))
+    return base.trials.complaints_left(changes, pairs, _native(found, base.run))
 
 
 def _native(found: Examined, run: CaseRun) -> tuple[str, ...]:
-    """The engine's checks whose complaints are all that checks say; none where errors are about something else."""
-    raw = {one.name: one for one in found.bench.checks if one.raw and Level.ERROR in one.levels}
+    """The engine's checks whose complaints can be counted and are among what is said: what mends it all leaves them
+    less to complain of."""
     errors = {one.check for one in run.findings if one.level is Level.ERROR}
-    return native_names(raw.values()) if errors <= raw.keys() else ()
+    raw = (one for one in found.bench.checks if one.raw and Level.ERROR in one.levels and one.name in errors)
+    return native_names(raw)
 
 
 def _checked(

@@ -26,6 +26,11 @@ YIELDS = [
         "int r = threadIdx.x; out[0] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
         "a[r + m + (size_t)(blockIdx.x + threadIdx.y) * n]",
     ),
+    (  # where it stands for the same
+        "together",
+        "int t = threadIdx.x; for (int i = 0; i < m - 1; ++i) out[i % (m - 1)] = a[t % (m - 1)];",
+        "for (int i = 0; i < m - 1; ++i) out[i % m] = a[t % m];",
+    ),
     (  # the other coordinate may have another size
         "exchange",
         "int r = threadIdx.x; out[m] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",

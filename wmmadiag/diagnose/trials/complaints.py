@@ -53,10 +53,11 @@ class Watched:
         return Counter((str(raw["check"]), str(raw["kind"])) for raw in self._kernel.raw_findings)
 
 
-def complained_less(
+def complaints_left(
     programs: Programs, own: EmulatedKernel, launch: Launch, some: Sequence[Part], checks: Sequence[str], budget: int
-) -> dict[Change, bool]:
-    """Whether the checks complain less of changes, or of two at once, and of nothing more, than of the kernel as it is.
+) -> dict[Change, float]:
+    """What share of the kernel's complaints the checks have left of it with each change, or with two at once; all of
+    them where they complain of anything more.
 
     Args:
         own: the kernel as it is, in a program of its own.
@@ -67,7 +68,7 @@ def complained_less(
         By the change; none of a program that is complained of, without a change, for something else than the kernel.
     """
     before = Watched(own, launch, checks, budget).complaints(0)
-    found: dict[Change, bool] = {}
+    found: dict[Change, float] = {}
     for part in some if before else ():
         for program in () if part.apart else programs.batch(part.changes, two=bool(part.pairs)).programs:
             watched = Watched(program.kernel, launch, checks, budget)
@@ -76,5 +77,6 @@ def complained_less(
                 continue
             for number, change in selected(program.changes, part).items():
                 now = watched.complaints(number)
-                found[change] = now is not None and now < without
+                less = now is not None and now < without
+                found[change] = now.total() / without.total() if now is not None and less else 1.0
     return found

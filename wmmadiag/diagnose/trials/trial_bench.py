@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.changes import Change, Texts, applied, together
-from wmmadiag.diagnose.trials.complaints import complained_less
+from wmmadiag.diagnose.trials.complaints import complaints_left
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.holes import TIMES, UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
@@ -282,17 +282,17 @@ class TrialBench:
             )
         return list(found.values())
 
-    def complained_less(
+    def complaints_left(
         self, changes: Sequence[Change], pairs: Sequence[tuple[Change, Change]], checks: Sequence[str]
-    ) -> dict[Change, bool]:
-        """Whether checks may complain less of changes, and of two at once; see `complaints.complained_less`.
+    ) -> dict[Change, float]:
+        """What checks have left to complain of with changes, and with two at once; see `complaints.complaints_left`.
 
         Args:
             checks: the engine's names of them.
         """
         some = [*parts(changes, 1), *packed(pairs)]
         own, launch, budget = self._plain.kernel, self._bound.launch, self._base_budget
-        return complained_less(self._programs, own, launch, some, checks, budget)
+        return complaints_left(self._programs, own, launch, some, checks, budget)
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
         """Try other launches of the same source; everything is counted. One that does not end either costs little."""

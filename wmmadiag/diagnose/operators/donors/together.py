@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wmmadiag.diagnose.changes import TextEdit
@@ -54,15 +54,16 @@ class _Made:
 
 @operator
 def together(program: Program) -> Iterator[Draft]:
-    """One change of an expression wherever it stands in a block or function, or in neighbours; and with their names in
-    statements of one shape."""
+    """One change of an expression wherever it stands in a block or function, in neighbours, or for the same in a
+    function, as all divisors; and with their names in statements of one shape."""
     made = list(_all_made(program))
-    levels: tuple[Callable[[_Made], int], ...] = (
+    levels: tuple[Callable[[_Made], Hashable], ...] = (
         lambda one: id(one.statement.block),
         lambda one: id(one.statement.function),
+        lambda one: (id(one.statement.function), one.draft.role),
     )
     for level in levels:
-        groups: dict[tuple[int, tuple[str, str, str]], list[_Made]] = defaultdict(list)
+        groups: dict[tuple[Hashable, tuple[str, str, str]], list[_Made]] = defaultdict(list)
         for one in made:
             groups[level(one), one.key].append(one)
         for group in groups.values():
