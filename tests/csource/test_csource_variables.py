@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import parse
-from wmmadiag.csource.variables import named_by
+from wmmadiag.csource.variables import declared, named_by
 
 
 def test_what_a_declaration_gives_its_value_to() -> None:
@@ -12,3 +13,15 @@ def test_what_a_declaration_gives_its_value_to() -> None:
     source = parse(text.decode(), "k.cu")
     found = {number: named_by(source, text.index(number)) for number in (b"32", b"3,", b"7", b"4", b"5", b"0", b"6")}
     assert found == {b"32": "BK", b"3,": "A", b"7": "B", b"4": "N", b"5": "w", b"0": "i", b"6": ""}
+
+
+def test_what_is_constructed_of_names_alone_is_a_variable_and_a_prototype_is_none() -> None:
+    text = "__global__ void k(int n) { Tile<4> t(a, n); int f(int); void g(); Tile<4> u(n + 1); }"
+    source = parse(text, "k.cu")
+    body = next(iter(descendants(source.root, "compound_statement")))
+    found = [one for node in body.named_children for one in declared(source, node, "local")]
+    assert [(one.name, source.text(one.value)) for one in found if one.value is not None] == [
+        ("t", "(a, n)"),
+        ("u", "(n + 1)"),
+    ]
+    assert [one.name for one in found] == ["t", "u"]

@@ -100,6 +100,8 @@ def _variable(
             dimensions.insert(0, field(at, "size"))
         elif at.type == "function_declarator" and _is_pointed_to(at):  # `void (*run)(half *)`: its type is no number's
             spelled, pointers = "auto", pointers - 1
+        elif at.type == "function_declarator" and kind == "local" and _is_constructed(at):
+            value = field(at, "parameters")
         elif at.type in ("function_declarator", "structured_binding_declarator"):
             return None
         inner = field(at, "declarator") or next((one for one in at.named_children if one.type in _DECLARATORS), None)
@@ -108,6 +110,16 @@ def _variable(
         at = inner
     name = source.text(at)
     return Variable(name, spelled, pointers, reference, tuple(dimensions), value, node, declarator, kind, words)
+
+
+def _is_constructed(function: Node) -> bool:
+    """Whether what reads as a function is a variable: `Tile t(a, n);` in a function, whose arguments are names alone."""
+    listed = field(function, "parameters")
+    given = listed.named_children if listed is not None else []
+    return bool(given) and all(
+        one.type == "parameter_declaration" and [part.type for part in one.named_children] == ["type_identifier"]
+        for one in given
+    )
 
 
 def _is_pointed_to(function: Node) -> bool:

@@ -306,3 +306,14 @@ def test_what_calls_give_a_function_tells_sizes_from_coordinates() -> None:
         assert {change.role for change, text in made(body, "variable", FILL) if "first + i / 8 < rows" in text} == {
             role
         }
+
+
+def test_what_a_constructor_is_given_and_gives_its_members_is_changed() -> None:
+    head = """struct Rows { const float* from; int left;
+        __device__ Rows(const float* p, int first, int count) : from(p + first * 4), left(count - first) {}
+        __device__ float at(int i) const { return i < left ? from[i] : 0.0f; } };
+    """
+    body = "int first = blockIdx.x; Rows rows(a, first, m); out[0] = rows.at(n);"
+    assert yields(body, "variable", "Rows rows(a, first, n);", head)
+    assert yields(body, "variable", "from(p + count * 4)", head)
+    assert yields(body, "number", "from(p + first * 8)", head)

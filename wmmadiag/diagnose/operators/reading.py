@@ -43,7 +43,18 @@ class Reader(ExpressionReader):
         if root is not None:
             root.block.append(root)
             body.root = root
+            self._initializers(body, root)
             body.statements = list(root.under())
+
+    def _initializers(self, body: Body, root: Statement) -> None:
+        """Read what a constructor gives its members, before its own statements."""
+        for listed in body.function.node.named_children if body.function is not None else ():
+            if listed.type == "field_initializer_list":
+                one = Statement(body.unit, listed, "declaration", root, [], 0, False, (), body)
+                root.children.insert(0, one)
+                for given in descendants(listed, "argument_list"):
+                    if given.parent is not None and given.parent.type == "field_initializer":
+                        self.whole(one, given)
 
     def _statement(
         self,

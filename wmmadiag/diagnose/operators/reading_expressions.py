@@ -76,8 +76,9 @@ class ExpressionReader(ABC):
     def whole(self, one: Statement, node: Node | None, fixed: bool = False) -> Expression | None:
         if node is None or node.type in ("comment", "ERROR"):
             return None
-        if node.type == "argument_list":  # an initialiser in parentheses
+        if node.type in ("argument_list", "parameter_list"):  # an initialiser in parentheses, perhaps of names alone
             values = [part for part in node.named_children if part.type != "comment"]
+            values = [field(part, "type") or part for part in values]
             found = [self.whole(one, part, fixed) for part in values]
             return found[0] if len(found) == 1 else None
         made = self._expression(one, node, fixed or one.function.fixed)
