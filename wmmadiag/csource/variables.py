@@ -113,7 +113,7 @@ def _variable(
 
 
 def _is_constructed(function: Node) -> bool:
-    """Whether what reads as a function is a variable: `Tile t(a, n);` in a function, whose arguments are names alone."""
+    """Whether what reads as a function is a variable: `Tile t(a, n);` in a function, given names alone."""
     listed = field(function, "parameters")
     given = listed.named_children if listed is not None else []
     return bool(given) and all(
