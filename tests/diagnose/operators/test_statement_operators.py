@@ -494,3 +494,14 @@ def test_threads_are_sent_away_before_what_looks_like_a_prototype() -> None:
 @pytest.mark.parametrize("body", ["int r;", "int r; { out[0] = a[0]; }"], ids=["nothing else", "a block"])
 def test_no_thread_is_sent_away_where_nothing_says_what_it_has_to_do(body: str) -> None:
     assert made(body, "returned") == []
+
+
+def test_a_function_that_nothing_calls_is_called_with_what_is_named_or_typed_as_it_takes() -> None:
+    head = """struct Sum { float m, s; };
+    __device__ Sum join(Sum a, Sum b) { Sum c; c.m = a.m + b.m; c.s = a.s + b.s; return c; }
+    __device__ void mask(float* row, int first, int n) { for (int i = first; i < n; ++i) row[i] = 0.0f; }
+    """
+    body = "__shared__ float row[64]; int first = blockIdx.x; Sum x, y; row[first] = a[m]; x = {row[0], row[1]};"
+    assert yields(body, "uncalled", "row[first] = a[m]; mask(row, first, n);", head)
+    assert yields(body, "uncalled", "x = join(y, x);", head)
+    assert not yields(f"{body} mask(row, first, m);", "uncalled", "mask(row, first, n);", head)
