@@ -69,9 +69,9 @@ def _given(program: Program, at: Expression, function: Function, wanted: Sequenc
     atoms = [atom for atom in pools(program).at(at) if atom.root == atom.text]
     listed = []
     for parameter, kind in zip(function.parameters, wanted, strict=True):
-        fitting = [atom.text for atom in atoms if kind.takes(atom.type) or kind.kind == "named"]
         # What stands in the place already is likeliest, and what was declared last.
-        fitting = sorted(fitting[::-1], key=lambda text: (text != parameter.name, text not in at.names))
+        fitting = [atom.text for atom in atoms[::-1] if kind.takes(atom.type) or kind.kind == "named"]
+        fitting.sort(key=lambda text: (text != parameter.name, text not in at.names))
         listed.append(fitting[:1] if fitting[:1] == [parameter.name] else fitting[:_MOST_FOR_ONE])
     found = (given for given in itertools.product(*listed) if len(set(given)) == len(given))
     yield from itertools.islice(found, _MOST_CALLS)
