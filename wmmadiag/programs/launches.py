@@ -96,6 +96,7 @@ class Launcher:
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
     _alike: dict[_Key, Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    _lies: dict[int, int] = field(default_factory=dict)  # where each of them begins
     _rows: ctypes.Array[Row] = field(default_factory=lambda: (Row * 256)())
 
     def __post_init__(self) -> None:
@@ -214,7 +215,8 @@ class Launcher:
             name = row.name.decode("utf-8", "replace")
             if row.view:
                 data = self._views.get(row.address)
-                if data is None:
+                if data is None or self._lies.get(row.address) != row.view:  # mapped memory may grow where it is
+                    self._lies[row.address] = row.view
                     data = np.ctypeslib.as_array((ctypes.c_uint8 * row.size).from_address(row.view))
                 views[row.address] = data
             else:

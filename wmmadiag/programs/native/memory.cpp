@@ -53,10 +53,27 @@ Allocation* allocation_at(const void* pointer) {
     return address - one->address < std::max<std::uint64_t>(one->size, 1) ? one : nullptr;
 }
 
+std::uint64_t reserve(std::uint64_t bytes) {
+    auto& all = memory();
+    constexpr std::uint64_t aligned = 2 << 20;
+    const auto begin = (all.next + aligned - 1) / aligned * aligned;
+    if (begin + bytes + guard > arena + arena_size) return 0;
+    all.next = begin + in_pages(bytes) + guard;
+    return begin;
+}
+
 void* allocate(std::size_t bytes, Kind kind, const char* call) {
     auto& all = memory();
-    const auto size = in_pages(std::max<std::uint64_t>(bytes, 1));
-    if (bytes == 0 || all.next + size + guard > arena + arena_size) return nullptr;
+    const auto address = all.next, size = in_pages(std::max<std::uint64_t>(bytes, 1));
+    if (bytes == 0 || address + size + guard > arena + arena_size) return nullptr;
+    void* made = allocate_at(address, bytes, kind, call);
+    if (made != nullptr) all.next = address + size + guard;
+    return made;
+}
+
+void* allocate_at(std::uint64_t at, std::size_t bytes, Kind kind, const char* call) {
+    auto& all = memory();
+    const auto size = in_pages(bytes);
     if (kind == Kind::device && all.used + bytes > static_cast<std::uint64_t>(host().property("totalGlobalMem"))) return nullptr;
     if (all.file < 0) {
         all.file = memfd_create("wmmadiag", MFD_CLOEXEC);
@@ -67,13 +84,13 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
     void* view = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, all.file, offset);
     if (view == MAP_FAILED) return nullptr;
     const int open = kind == Kind::device || kind == Kind::symbol ? PROT_NONE : PROT_READ | PROT_WRITE;
-    void* seen = mmap(reinterpret_cast<void*>(all.next), size, open, MAP_SHARED | MAP_FIXED_NOREPLACE, all.file, offset);
+    void* seen = mmap(reinterpret_cast<void*>(at), size, open, MAP_SHARED | (at < all.next ? MAP_FIXED : MAP_FIXED_NOREPLACE), all.file, offset);
     if (seen == MAP_FAILED) {
         munmap(view, size);
         return nullptr;
     }
     auto one = std::make_unique<Allocation>();
-    one->address = all.next;
+    one->address = at;
     one->size = bytes;
     one->view = static_cast<std::byte*>(view);
     one->kind = kind;
@@ -91,7 +108,6 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
         one->unwritten.clear();  // the host may write it unseen
     }
     all.file_end += size;
-    all.next += size + guard;
     here().item = 1;
     auto* address = reinterpret_cast<void*>(one->address);
     all.views.emplace(reinterpret_cast<std::uint64_t>(view), one.get());

@@ -25,6 +25,11 @@ Memory& memory();
 // Bytes of the pages that hold so many.
 constexpr std::uint64_t in_pages(std::uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
+// Addresses for so many bytes, where nothing lies until `allocate_at`; 0: there are no more.
+std::uint64_t reserve(std::uint64_t bytes);
+// Memory at an address that was reserved.
+void* allocate_at(std::uint64_t address, std::size_t bytes, Kind kind, const char* call);
+
 // Memory of the host's own that the device sees at the same address.
 bool adopt(void* pointer, std::size_t bytes, Kind kind, const std::string& name);
 
