@@ -30,8 +30,8 @@ def test_arrays_that_a_main_never_fills_make_no_right_kernel_wrong(check, code):
     found = ProgramFinding(ReportedFinding(check, "read", "error", "da is read, which nothing has written"), 1)
     made = ProgramCheck(task.path, ProgramResult(0, [found], launches=1))
     assert made.code == 1
-    assert made.code_beside(right) == code
-    assert made.code_beside(TaskOutcome(task, error="nothing tells", code=2)) == 1
+    assert made.code_with(right) == code
+    assert made.code_with(TaskOutcome(task, error="nothing tells", code=2)) == 1
 
 
 def test_a_comparison_that_fails_makes_no_right_kernel_wrong():
@@ -39,8 +39,8 @@ def test_a_comparison_that_fails_makes_no_right_kernel_wrong():
     case = CaseResult("default", "small", "passed", {})
     right = TaskOutcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
     made = ProgramCheck(task.path, ProgramResult(1, launches=3))
-    assert made.code_beside(right) == 0
-    assert made.code_beside(TaskOutcome(task, error="nothing tells", code=2)) == 1
+    assert made.code_with(right) == 0
+    assert made.code_with(TaskOutcome(task, error="nothing tells", code=2)) == 1
 
 
 @pytest.mark.parametrize(("guesses", "code"), [((), 0), (("it is a gemm",), 3)])
@@ -51,7 +51,7 @@ def test_what_was_guessed_does_not_outweigh_a_comparison(guesses, code):
         task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,), assumed=guesses)
     )
     made = ProgramCheck(task.path, ProgramResult(1, launches=3))
-    assert made.code_beside(right) == code
+    assert made.code_with(right) == code
     assert any("--computes" in line for line in lines(made, right, verbose=False)) == bool(code)
 
 

@@ -69,9 +69,9 @@ def write(args: argparse.Namespace, outcomes: Sequence[TaskOutcome], console: Co
     entries = new_entries(outcomes, _old(path), path, args.reason.strip(), _until(args), today)
     write_whole(path, rendered(entries))
     unchecked = sum(bool(outcome.error) for outcome in outcomes)
-    beside = f"; {unchecked} cards could not be checked, which no baseline accepts" if unchecked else ""
+    unjudged = f"; {unchecked} cards could not be checked, which no baseline accepts" if unchecked else ""
     plural = "y" if len(entries) == 1 else "ies"
-    console.note(f"wrote {path}: {len(entries)} entr{plural}{beside}")
+    console.note(f"wrote {path}: {len(entries)} entr{plural}{unjudged}")
 
 
 def write_campaign(args: argparse.Namespace, campaign: Campaign, console: Console) -> None:

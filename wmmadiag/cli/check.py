@@ -107,7 +107,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             before = next((one for one in programs if one.path == outcome.task.path), None)
             whole = check_program(outcome.task, outcome, args, before)
             programs.append(whole)
-            outcome = replace(outcome, code=whole.code_beside(outcome))
+            outcome = replace(outcome, code=whole.code_with(outcome))
             guessed = outcome.report is not None and not settled(judged) and whole.launched
             outcome = replace(outcome, recorded=None) if guessed else outcome
         outcomes.append(outcome)

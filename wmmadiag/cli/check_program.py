@@ -99,7 +99,7 @@ class ProgramCheck:
         errors = [one.finding.check for one in self.result.found if one.finding.level == "error"]
         return bool(errors) and set(errors) == {"uninitialised"}
 
-    def code_beside(self, outcome: TaskOutcome) -> int:
+    def code_with(self, outcome: TaskOutcome) -> int:
         """The exit code of both.
 
         A kernel that is right as the operation that somebody said is so whatever its program's own comparison says, and
@@ -222,8 +222,8 @@ def _called_otherwise(
 
     host = host_of(task.path, options, kernel) if kernel else None
     ways = arguments_for(kernel, host) if host is not None else [[]]
-    beside = replace(options, include_paths=(*options.include_paths, task.path.resolve().parent))
-    spec = {**spec, "include_paths": list(map(str, beside.include_paths))}
+    extended = replace(options, include_paths=(*options.include_paths, task.path.resolve().parent))
+    spec = {**spec, "include_paths": list(map(str, extended.include_paths))}
     idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": kernel or "*"}
     name = str(task.path.with_suffix(""))
     until = time.perf_counter() + _ALL * limit
@@ -232,7 +232,7 @@ def _called_otherwise(
             path = Path(folder) / task.path.name
             path.write_bytes(one.text)
             try:
-                program = build([path], beside)
+                program = build([path], extended)
             except WmmadiagError:
                 continue
             gone: list[list[str]] = []

@@ -48,9 +48,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.subject.drafts.new_card import new_card, reference_text, write_card
 
     source = Path(args.source)
-    beside = args.output in ("", "-")
+    printed = args.output in ("", "-")
     macros = {name: text or "" for name, text in definitions(args.define).items()}
-    asked = None if beside else Path(args.output)
+    asked = None if printed else Path(args.output)
     with console.doing(f"reading and trying {source}"):
         text, todos = new_card(source, asked, args.entry, args.computes, macros, tuple(map(Path, args.include)))
     if args.output == "-":
@@ -62,15 +62,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
     computes = args.computes or ((found[2] or found[1]) if found else "")
     if computes == "python":
         name, reference = reference_text(text)
-        beside_card = target.parent / name
+        reference_path = target.parent / name
         console.print(f"wrote {target}: for a Python reference")
-        if beside_card.exists():
+        if reference_path.exists():
             console.print(
-                f"{beside_card} is there already, and is left as it is: does it say what this kernel computes?"
+                f"{reference_path} is there already, and is left as it is: does it say what this kernel computes?"
             )
         else:
-            write_card(beside_card, reference)
-            console.print(f"wrote {beside_card}: what the function gets and returns; write what it computes")
+            write_card(reference_path, reference)
+            console.print(f"wrote {reference_path}: what the function gets and returns; write what it computes")
     else:
         chosen = computes if args.computes else f"{computes} (another operation: --computes)"
         console.print(f"wrote {target}: {chosen}, roles and values guessed from names; confirm them")

@@ -143,10 +143,10 @@ class _SourceReader:
                 if is_host_header(name) or not self.is_provided(name):
                     self.unresolved[name] = None
                 continue
-            path, key, beside = found
+            path, key, nearby = found
             self.targets[file.key, one.start] = key
             if key not in self.headers and key not in self.outside and key != self.root_key:
-                yield self._read(path, key, file.own and (beside or key.startswith(self.home)), file.name), path.parent
+                yield self._read(path, key, file.own and (nearby or key.startswith(self.home)), file.name), path.parent
 
     def name_unnamed(self, files: Sequence[SourceFile]) -> None:
         """Look at the `#include` that take their names from macros: those that can lead to none of the user's files are

@@ -46,7 +46,7 @@ _ALLOCATION = re.compile(
 _ENUM_BASE = re.compile(rb"(?<=\benum)\s*:\s*[\w:\s]+?(?=\s*\{)")
 _UNKNOWN_CALL = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}(?=\s*\()")
 # Literals are concatenated with macros that stand for literals: "ldmatrix" SHAPE ".b16".
-_BESIDE_LITERAL = re.compile(rb'(?<=")\s*\b[A-Za-z_]\w*\b(?=\s*")')
+_NEXT_TO_LITERAL = re.compile(rb'(?<=")\s*\b[A-Za-z_]\w*\b(?=\s*")')
 # CUDA C++ Programming Guide, "Extended Lambdas": the execution space stands after the capture.
 LAMBDA_SPACE = re.compile(rb"(?<=[^\]]\])\s*(?:\b__(?:device|host|forceinline|noinline)__\b\s*)+(?=\(|\{|mutable\b)")
 _TEMPLATE_HEAD = re.compile(rb"\btemplate\s*<")
@@ -78,7 +78,7 @@ def prepared(data: bytes, code: Code) -> bytes:
     _each(text, code.code, _ATTRIBUTES, blank)
     _each(text, code.code, _TYPENAME, blank)
     _each(text, code.code, _MEMBER_TEMPLATE, blank)
-    _each(text, code.code, _BESIDE_LITERAL, blank)
+    _each(text, code.code, _NEXT_TO_LITERAL, blank)
     _each(text, code.code, _UNKNOWN_MACRO, lambda found: found if found in _NO_MACRO else blank(found))
     _each(text, code.code, _CONVENTION, blank)
     _each(text, code.code, _ALLOCATION, lambda found: re.sub(rb"[^\w\r\n]", b"_", found))

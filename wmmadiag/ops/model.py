@@ -120,7 +120,7 @@ class Role:
     drawn: Drawn | None = None  # what its values are where nobody says otherwise; None for the case's distribution
     spellings: str = ""  # how sources call its pointer
     # some of its spellings, and names of other pointers beside which they mean something else
-    not_beside: tuple[str, str] = ("", "")
+    unless_with: tuple[str, str] = ("", "")
     element: Literal["", "float", "int"] = ""  # "float" or "int" where its values can be no other; "" for any
     instead: str = ""  # the role that a pointer of its name has whose elements are others; "" for none
     asked: str = ""  # why a draft asks for its layout; "" where the order of its axes is the usual one

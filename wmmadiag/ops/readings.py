@@ -84,16 +84,16 @@ def _together(operation: Operation, assumed: Assumed) -> Iterator[Choice]:
     for name in assumed.packed:
         parts = operation.packed[name].parts
         axes = operation.roles[parts[0]].axes
-        beside = [one for one, role in operation.roles.items() if role.output and role.axes == axes]
+        outputs = [one for one, role in operation.roles.items() if role.output and role.axes == axes]
         found = []
         for other, one in operation.packed.items():
             for layout in one.layouts if {*one.parts} == {*parts} else ():
                 words = f"{_listed(one.parts)} in one tensor stored as {layout}"
                 found.append(Alternative(words, packed=(other, layout)))
                 plain = layout.replace(str(len(parts)), "")
-                if beside:  # an output of the same axes is stored like them, or as it is
-                    words = f"{words}, {_listed(beside)} as {plain}"
-                    found.append(Alternative(words, layouts=dict.fromkeys(beside, plain), packed=(other, layout)))
+                if outputs:  # an output of the same axes is stored like them, or as it is
+                    words = f"{words}, {_listed(outputs)} as {plain}"
+                    found.append(Alternative(words, layouts=dict.fromkeys(outputs, plain), packed=(other, layout)))
         yield Choice(f"How do {_listed(parts)} lie in one tensor?", "storage", tuple(found))
 
 

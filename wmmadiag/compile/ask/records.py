@@ -166,11 +166,11 @@ class _Toolkit:
             yield self._read[index]
             index += 1
 
-    def wait_for(self, text: str, beside: str) -> None:
+    def wait_for(self, text: str, folder_of_file: str) -> None:
         """Read later what a file includes; `beside`: its folder, "" for a file of the user's."""
         for match in _INCLUDE.finditer(text):
             name = match[1] or match[2]
-            for folder in (*([beside] if match[2] and beside else []), *self.folders):
+            for folder in (*([folder_of_file] if match[2] and folder_of_file else []), *self.folders):
                 path = os.path.normpath(f"{folder}/{name}")
                 if path in self._seen:
                     break

@@ -233,7 +233,7 @@ OPERATION = Operation(
             output=True,
             required=False,
             spellings="lse softmaxlse logsumexp l li",
-            not_beside=("l li", "m max rowmax mi"),
+            unless_with=("l li", "m max rowmax mi"),
         ),
     },
     parameters={

@@ -66,7 +66,7 @@ OPERATION = Operation(
             ("N",),
             required=False,
             spellings="bias beta b",
-            not_beside=("bias", "beta betas"),
+            unless_with=("bias", "beta betas"),
             instead="added",
         ),
         **norms.OUTPUTS,

@@ -72,11 +72,11 @@ def _bound(
     depth = size.shape[-2]
     lost = product_error(depth, model, 1 + ("bias" in further))
     total = (np.abs(normed) + error) @ size
-    beside = added(further, 0.0, total.shape)
-    result = np.abs(normed @ _weights(parameters, inputs).astype(np.float64)) + beside
-    off = error @ size + (total + beside) * (lost.relative + 2.0 * bool(further) * model.unit) + lost.absolute
+    added_size = added(further, 0.0, total.shape)
+    result = np.abs(normed @ _weights(parameters, inputs).astype(np.float64)) + added_size
+    off = error @ size + (total + added_size) * (lost.relative + 2.0 * bool(further) * model.unit) + lost.absolute
     activation = FUNCTIONS[str(parameters["activation"])]
-    off = after(off, result, beside, np.ones_like(result), narrow(parameters), activation, model)
+    off = after(off, result, added_size, np.ones_like(result), narrow(parameters), activation, model)
     return {"d": Judgement(output_rounding(off, expected["d"], elements["d"]))}
 
 

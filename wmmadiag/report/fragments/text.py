@@ -95,13 +95,13 @@ def _matrices(layout: FragmentLayout, width: int, colour: bool) -> list[str]:
                 lines.append(f"{_row_labels(layout, tile, height, by_rows)[index]:<{indent}}" + "".join(texts))
             pictures.append((lines, indent + cell * len(columns)))
     gap = 4
-    beside = max(1, (width + gap) // (max(size for _, size in pictures) + gap)) if len(layout.cells) > 1 else 1
+    per_row = max(1, (width + gap) // (max(size for _, size in pictures) + gap)) if len(layout.cells) > 1 else 1
     out: list[str] = []
-    for start in range(0, len(pictures), beside):
-        group = pictures[start : start + beside]
+    for start in range(0, len(pictures), per_row):
+        group = pictures[start : start + per_row]
         out += [""] if out else []
-        for beside_each_other in zip_longest(*(lines for lines, _ in group), fillvalue=""):
-            padded = [_padded(text, size) for text, (_, size) in zip(beside_each_other, group, strict=True)]
+        for row_of_texts in zip_longest(*(lines for lines, _ in group), fillvalue=""):
+            padded = [_padded(text, size) for text, (_, size) in zip(row_of_texts, group, strict=True)]
             out.append((" " * gap).join(padded).rstrip())
     return out
 

@@ -243,7 +243,7 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
 def _means_otherwise(name: str, names: set[str], role: str, operation: str) -> bool:
     """Whether a name means something else beside others: l beside m is the running sum of a softmax, not a result."""
     known = OPERATIONS[operation].roles.get(role)
-    own, others = known.not_beside if known is not None else ("", "")
+    own, others = known.unless_with if known is not None else ("", "")
     return folded(name) in own.split() and bool(names & set(others.split()))
 
 
