@@ -83,6 +83,8 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             other = Place(*best.tried.also[0])  # or anywhere between
         elif other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
             other = next((_line(one) for one in best.alike if one.ranked.line != line), None)
+        elif other is None:
+            other = _behind(found, change, line)
         if rivals and last and verdict == "likely" and early is None:
             other = _at(rivals[0])  # where the runs first differ is among the evidence
         said = place_of(refused.place) if refused is not None else None
@@ -130,6 +132,18 @@ def _as_simple(one: Confirmed, best: Confirmed) -> bool:
 def _times(difference: float) -> float:
     """How many times likelier, of a difference of scores."""
     return math.exp(min(difference, 50.0))
+
+
+def _behind(found: Examined, change: Change, line: tuple[str, int]) -> Place | None:
+    """Where the statement begins before which something is put in, where that is another line than the change's."""
+    edit = change.edits[0]
+    if change.kind != "insertion" or edit.start != edit.end or edit.file not in found.sources:
+        return None
+    source = found.sources[edit.file]
+    rest = source.code.code[edit.end :]
+    at = edit.end + len(rest) - len(rest.lstrip())
+    below = source.place_at(at).line if source.code.code[at : at + 1] not in (b"", b"}") else line[1]
+    return Place(line[0], below) if below != line[1] else None
 
 
 def _at(one: Confirmed) -> Place:
