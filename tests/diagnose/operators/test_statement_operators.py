@@ -153,6 +153,16 @@ YIELDS = [
         " for (int d = 0; d < 4; ++d) { out[d] = x[d][0] + x[d][1]; }",
         "const float f = a[r]; for (int d = 0; d < 4; ++d) { x[d][0] *= f; x[d][1] *= f; }",
     ),
+    (
+        "wrapped",
+        "int x = 0, y = 0; for (int i = 0; i < m; ++i) { out[i] = a[x] + b[y]; if (++x == n) { ++y; } }",
+        "if (++x == n) { x = 0; ++y; }",
+    ),
+    (
+        "wrapped",
+        "int x = 0, y = 0; for (int i = 0; i < m; ++i) { x += 4; if (x >= n) ++y; out[i] = a[x] + b[y]; }",
+        "if (x >= n) { x -= n; ++y; }",
+    ),
     (  # rows of a thread's warp, in memory
         "scaled",
         "__shared__ float s[512]; int lane = threadIdx.x % 32; for (int r = 0; r < n; ++r) { const float f = a[r];"
@@ -445,6 +455,8 @@ NEVER = [
         "const int begin = 0; for (int i = 0; i < n;) { int count = m * i; out[begin] = a[count]; ++i; }",
         "begin += count;",
     ),
+    ("wrapped", "int x = threadIdx.x; if (x == n) { out[0] = a[x]; }", "x = 0;"),  # it is no counter
+    ("wrapped", "int x = 0; for (int i = 0; i < m; ++i) { if (++x == n) { x = 0; } out[i] = a[x]; }", "x -= n;"),
     ("scaled", "float x = 0; const float f = a[0]; x += f; out[0] = x;", "x *= f;"),  # not in a loop
     ("cast", "out[0] = (float)m;", "out[0] = m;"),
     ("before", "float x = a[0]; x = b[0]; out[0] = x;", "before"),  # what it held does not matter to what it is set to
