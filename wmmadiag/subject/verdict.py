@@ -324,7 +324,9 @@ def _coarser(
         with np.errstate(invalid="ignore"):  # a score that is masked is infinite on both sides
             return all(
                 (
-                    (outputs[role] == complete[role]) | (np.abs(outputs[role] - complete[role]) <= judged[role].bound)
+                    (outputs[role] == complete[role])
+                    # Without a bound, as where a sum overflows, arithmetic explains any value, and so none.
+                    | (np.isfinite(judged[role].bound) & (np.abs(outputs[role] - complete[role]) <= judged[role].bound))
                 ).all()
                 for role in outputs
                 if role in judged
