@@ -80,3 +80,25 @@ int main() {
 def test_operators_that_cub_dropped(tmp_path: Path) -> None:
     done = run(tmp_path, OPERATORS)
     assert (done.stdout, done.returncode) == ("63 3 2016 1\n", 0), done.stderr
+
+
+TRANSFORMS = r"""#include <cstdio>
+#include <cub/device/device_transform.cuh>
+#include <cuda/std/tuple>
+#include <thrust/device_vector.h>
+int main() {
+    thrust::device_vector<int> a(50, 3), b(50), c(50);
+    cub::DeviceTransform::Fill(b.begin(), 50, 4);
+    const auto both = cuda::std::make_tuple(a.begin(), thrust::raw_pointer_cast(b.data()));
+    cub::DeviceTransform::Transform(both, c.begin(), 50, [] __device__(int x, int y) { return 10 * x + y; });
+    cub::DeviceTransform::Transform(c.begin(), a.begin(), 50, [] __device__(int x) { return -x; });
+    cudaDeviceSynchronize();
+    printf("%d %d\n", (int)c[49], (int)a[0]);
+}
+"""
+
+
+@pytest.mark.subprocess
+def test_transforms_of_several_inputs(tmp_path: Path) -> None:
+    done = run(tmp_path, TRANSFORMS)
+    assert (done.stdout, done.returncode) == ("34 -34\n", 0), done.stderr

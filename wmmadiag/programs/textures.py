@@ -21,6 +21,7 @@ _TEXTURE = re.compile(r"(?P<results>\{[^}]*\}), \[(?P<handle>[^,\]]+), \{(?P<at>
 _SURFACE = re.compile(r"\[(?P<handle>[^,\]]+), (?P<at>\{[^}]*\}|[^\]]+)\]")
 _GEOMETRIES = {"1d": "x", "2d": "xy", "3d": "xyz", "a1d": "lx", "a2d": "lxy"}
 """Of an instruction → its coordinates in the order of PTX; l: the layer."""
+_CUBES = {"cube": "xyz", "acube": "lxyz"}
 _OUTSIDE = {"trap": 0, "clamp": 1, "zero": 2}
 _HEADER = re.compile(r"^\.address_size\s+64", re.MULTILINE)
 _SIGNATURES = {
@@ -29,7 +30,7 @@ _SIGNATURES = {
             "align 16 .b8 r[16]",
             ("b64", *("b32" if one == "l" else "f32" for one in coordinates)),
         )
-        for name, coordinates in _GEOMETRIES.items()
+        for name, coordinates in (*_GEOMETRIES.items(), *_CUBES.items())
     },
     f"{OURS}texel": ("align 16 .b8 r[16]", ("b64", "b32")),
     f"{OURS}surface": ("b64 r", ("b64", "b32", "b32", "b32", "b32", "b32")),
@@ -74,11 +75,15 @@ def _texture(found: re.Match[str], used: set[str]) -> str | None:
     words = found["words"].split(".")
     if words[0] in ("level", "grad"):  # of a texture without mipmaps, which is all there are
         words = words[1:]
+        if words[0] in _CUBES:  # of a cube map a level changes nothing, but gradients have three axes
+            return None
     form = _TEXTURE.match(found["operands"].strip())
     if form is None or len(words) != 4 or words[1] != "v4" or words[2] not in ("f32", "s32", "u32"):
         return None
     geometry, at = words[0], [one.strip() for one in form["at"].split(",")]
-    if words[3] == "f32" and geometry in _GEOMETRIES:
+    if words[3] == "f32" and geometry in _CUBES:
+        name, at = f"{OURS}tex_{geometry}", at[: len(_CUBES[geometry])]
+    elif words[3] == "f32" and geometry in _GEOMETRIES:
         name = f"{OURS}tex_{geometry}"
     elif (geometry, words[3]) == ("1d", "s32"):
         name = f"{OURS}texel"

@@ -39,10 +39,14 @@ cudaError_t made(cudaArray_t* to, const cudaChannelFormatDesc* format, cudaExten
     one->flags = flags;
     one->element = element_bytes(*format);
     if (one->element == 0) return failed(cudaErrorInvalidChannelDescriptor);
-    if ((flags & ~static_cast<unsigned>(cudaArrayLayered | cudaArraySurfaceLoadStore | cudaArrayTextureGather)) != 0) {
-        report("launch", "unsupported", "error", std::string(call) + ": cube maps, sparse arrays and those for other APIs are not emulated",
-               "layered, 1D, 2D and 3D arrays are");
+    if ((flags & ~static_cast<unsigned>(cudaArrayLayered | cudaArraySurfaceLoadStore | cudaArrayCubemap | cudaArrayTextureGather)) != 0) {
+        report("launch", "unsupported", "error", std::string(call) + ": sparse arrays and those for other APIs are not emulated",
+               "cube maps, layered, 1D, 2D and 3D arrays are");
         return failed(cudaErrorNotSupported);
+    }
+    if ((flags & cudaArrayCubemap) != 0) {
+        const bool layers = (flags & cudaArrayLayered) != 0;
+        if (extent.width != extent.height || (layers ? extent.depth % 6 != 0 : extent.depth != 6)) return failed(cudaErrorInvalidValue);
     }
     one->pitch = extent.width * one->element;
     one->slice = one->pitch * one->rows();

@@ -154,6 +154,22 @@ __device__ unsigned long long layer_of(const Texture& t, int layer) {
     return t.base + static_cast<unsigned long long>(min(static_cast<unsigned>(layer), t.size[2] - 1)) * t.slice;
 }
 
+// The face that a direction meets, and where: as the guide's table has it.
+__device__ uint4 fetch_cube(const Texture& t, unsigned layer, float x, float y, float z) {
+    const float ax = fabsf(x), ay = fabsf(y), az = fabsf(z);
+    unsigned face;
+    float along, s, down;
+    if (az >= ax && az >= ay) {  // of axes that are alike the last
+        face = z < 0.0f ? 5 : 4, along = az, s = z < 0.0f ? -x : x, down = -y;
+    } else if (ay >= ax) {
+        face = y < 0.0f ? 3 : 2, along = ay, s = x, down = y < 0.0f ? -z : z;
+    } else {
+        face = x < 0.0f ? 1 : 0, along = ax, s = x < 0.0f ? z : -z, down = -y;
+    }
+    const unsigned plane = min(layer, t.size[2] / 6 - 1) * 6 + face;
+    return fetch<2>(t, t.base + plane * t.slice, (s / along + 1.0f) / 2.0f, (down / along + 1.0f) / 2.0f, 0.0f);
+}
+
 // Where the bytes of a surface lie; 0: outside, and nothing is to be read or written.
 __device__ unsigned long long place(const Texture& t, unsigned bytes, unsigned how, int x, int y, int z) {
     const int width = static_cast<int>(t.size[0] * t.channels * t.bits / 8), height = t.size[1], depth = t.size[2];
@@ -191,6 +207,11 @@ __device__ uint4 wmmadiag_tex_a1d(unsigned long long handle, int layer, float x)
 __device__ uint4 wmmadiag_tex_a2d(unsigned long long handle, int layer, float x, float y) {
     const Texture& t = texture_at(handle);
     return fetch<2>(t, layer_of(t, layer), x, y, 0.0f);
+}
+
+__device__ uint4 wmmadiag_tex_cube(unsigned long long handle, float x, float y, float z) { return fetch_cube(texture_at(handle), 0, x, y, z); }
+__device__ uint4 wmmadiag_tex_acube(unsigned long long handle, int layer, float x, float y, float z) {
+    return fetch_cube(texture_at(handle), layer, x, y, z);
 }
 
 // tex1Dfetch: an element of plain memory by its number.

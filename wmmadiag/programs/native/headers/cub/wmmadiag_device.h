@@ -4,6 +4,7 @@
 #include "wmmadiag_iterators.h"
 
 #include <cuda/std/functional>
+#include <cuda/std/tuple>
 
 #include <algorithm>
 #include <cstdint>
@@ -721,6 +722,29 @@ struct DeviceTransform {
         return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
             auto call = op;
             for (N i = 0; i < n; ++i) out[i] = call(in[i]);
+        });
+    }
+    template <class... In, class Out, class N, class Op>
+    static cudaError_t Transform(cuda::std::tuple<In...> in, Out out, N n, Op op, cudaStream_t s = nullptr) {
+        size_t bytes = 0;
+        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
+            auto call = op;
+            for (N i = 0; i < n; ++i) out[i] = cuda::std::apply([&](const auto&... one) { return call(one[i]...); }, in);
+        });
+    }
+    template <class Out, class N, class Make>
+    static cudaError_t Generate(Out out, N n, Make make, cudaStream_t s = nullptr) {
+        size_t bytes = 0;
+        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
+            auto call = make;
+            for (N i = 0; i < n; ++i) out[i] = call();
+        });
+    }
+    template <class Out, class N, class T>
+    static cudaError_t Fill(Out out, N n, T value, cudaStream_t s = nullptr) {
+        size_t bytes = 0;
+        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
+            for (N i = 0; i < n; ++i) out[i] = value;
         });
     }
 };
