@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fake_backend import Fake
 
 from wmmadiag.errors import CompileError, ConfigurationError, KernelFault, UnsupportedError
 from wmmadiag.numerics.element_types import TYPES
+from wmmadiag.ops.evaluation import judge
 from wmmadiag.place import Place
+from wmmadiag.subject import verdict
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import check_card, problem
 from wmmadiag.subject.inputs import rounded
@@ -208,18 +212,36 @@ def test_a_compile_error_is_told_once_per_case_and_compiled_once(card):
     assert len(fake.compilations) == 2
 
 
-def test_coarser_arithmetic_is_named(card):
-    def kernel(_macros, launch):
-        q, k, v, o = launch.arguments
-        o = o.reshape(2, -1, 24)
-        q, k, v = (x.reshape(2, -1, 16).astype(np.float32) for x in (q, k, v))
-        s = (q @ k.swapaxes(1, 2) * np.float32(0.25)).astype(np.float16).astype(np.float32)
-        p = np.exp(s - s.max(axis=-1, keepdims=True))
-        o[..., :16] = (p @ v) / p.sum(axis=-1, keepdims=True) * np.float32(1.002)
+def scores_in_half(_macros, launch):
+    q, k, v, o = launch.arguments
+    o = o.reshape(2, -1, 24)
+    q, k, v = (x.reshape(2, -1, 16).astype(np.float32) for x in (q, k, v))
+    s = (q @ k.swapaxes(1, 2) * np.float32(0.25)).astype(np.float16).astype(np.float32)
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    o[..., :16] = (p @ v) / p.sum(axis=-1, keepdims=True) * np.float32(1.002)
 
-    report, _ = run(card, kernel, cases=["two"], variants=["scalar"], inputs="positive")
+
+def test_coarser_arithmetic_is_named(card):
+    report, _ = run(card, scores_in_half, cases=["two"], variants=["scalar"], inputs="positive")
     assert report.cases[0].status == "failed"
     assert report.cases[0].notes[0].startswith("every difference would be within the bound with ")
+
+
+def test_coarser_arithmetic_without_a_bound_explains_nothing(card, monkeypatch):
+    asked = []
+
+    def without_bound(operation, parameters, *rest):
+        asked.append(parameters)
+        found = judge(operation, parameters, *rest)
+        if parameters == asked[0]:
+            return found
+        return {role: replace(one, bound=np.full_like(one.bound, np.inf)) for role, one in found.items()}
+
+    monkeypatch.setattr(verdict, "judge", without_bound)
+    report, _ = run(card, scores_in_half, cases=["two"], variants=["scalar"], inputs="positive")
+    assert report.cases[0].status == "failed"
+    assert len(asked) > 1
+    assert not any("within the bound with" in note for note in report.cases[0].notes)
 
 
 RECTIFIED = """
