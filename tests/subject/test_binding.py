@@ -168,6 +168,17 @@ def test_wrong_values_are_refused(tmp_path, more, message):
     assert raised.value.place is not None and raised.value.place.line > 1
 
 
+def test_storage_of_what_is_read_and_of_what_is_written_says_so(tmp_path):
+    both = '[[arguments]]\nname = "c"\ndtype = "f32"\n%scontains = [{ role = "c" }, { role = "d" }]\n'
+    wanted = "holds what is read .'c'. and what is written .'d'."
+    with pytest.raises(ConfigurationError, match=wanted) as raised:
+        bound(tmp_path, argument("a") + argument("b") + both % "", 'operation = "gemm"', GEMM_SIZES % 1)
+    assert 'direction = "inout"' in raised.value.hint
+    told = both % 'direction = "inout"\n'
+    made = bound(tmp_path, argument("a") + argument("b") + told, 'operation = "gemm"', GEMM_SIZES % 1)
+    assert made.argument_of("d").spec.direction == "inout"
+
+
 GEMM_SIZES = "\n[[cases]]\nbatch = %d\nM = 6\nN = 10\nK = 4\nS = 8\nD = 8\n"
 
 

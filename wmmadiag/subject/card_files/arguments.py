@@ -117,6 +117,7 @@ def _array(table: Table, operation: str) -> Argument:
         views = (_view(table, name, check=False),)
     for view in views:
         _check_role(table, view.role, operation)
+    _check_read_and_written(table, views, operation)
     workspace = role == "workspace" or table.string("direction") == "workspace"
     if workspace and not ("size" in table or "shape" in table):
         table.require("size", 'size = "B*H*S*D"  # elements')
@@ -180,6 +181,22 @@ def _direction(operation: str, role: str, views: tuple[View, ...]) -> str:
     if any(view.role in roles and roles[view.role].output for view in views):
         return "out"
     return "out" if not roles and role in ("out", "output") else "in"
+
+
+def _check_read_and_written(table: Table, views: tuple[View, ...], operation: str) -> None:
+    """Storage that holds what is read beside what is written has no direction of its own.
+
+    Raises:
+        ConfigurationError: the card says none.
+    """
+    roles = OPERATIONS[operation].roles
+    written = [view.role for view in views if view.role in roles and roles[view.role].output]
+    read = [view.role for view in views if view.role not in written]
+    if read and written and "direction" not in table:
+        raise table.error(
+            "contains", f"'{_name(table)}' holds what is read ('{read[0]}') and what is written ('{written[0]}')",
+            f'add direction = "inout"; where both are the same elements: role = "{read[0]}", direction = "inout"',
+        )  # fmt: skip
 
 
 def _check_role(table: Table, role: str, operation: str) -> None:
