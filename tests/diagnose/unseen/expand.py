@@ -61,10 +61,21 @@ def expand(target: Path, folder: Path = HERE) -> None:
             also = {n for n, text in enumerate(after.split("\n"), 1) if any(piece in text for piece in pieces)}
             lines = what.get("lines") or sorted({*lines, *also})
             one = str(what.get("one_edit", len(edits) == 1)).lower()
+            second = _second(source, edits) if what.get("kind") == "two bugs" and len(edits) == 2 else []
+            lines = [line for line in lines if line not in second]
             truth = [f'cause = "{what["cause"]}"', f"lines = {lines}", f"one_edit = {one}"]
+            truth += [f"second = {{ lines = {second} }}"] if second else []
             (wrong / f"{bug}.cu").write_text(after, "utf-8")
             (wrong / f"{bug}.toml").write_text(card.replace(f'"{name}.cu"', f'"{bug}.cu"'), "utf-8")
             (wrong / f"{bug}.truth.toml").write_text("\n".join(truth).replace("'", '"') + "\n", "utf-8")
+
+
+def _second(source: str, edits: list[dict[str, str]]) -> list[int]:
+    """The lines of the second edit, once both are made."""
+    first, second = (source.index(edit["old"]) for edit in edits)
+    before = edits[0]["new"].count("\n") - edits[0]["old"].count("\n") if first < second else 0
+    line = source.count("\n", 0, second) + 1 + before
+    return [line + number for number in _changed(edits[1]["old"].split("\n"), edits[1]["new"].rstrip("\n").split("\n"))]
 
 
 def _changed(old: list[str], new: list[str]) -> range:
