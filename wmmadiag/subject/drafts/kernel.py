@@ -18,8 +18,8 @@ from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import parsed_expression
 from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name, read_program
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import Number, Term, Values, symbols, value
-from wmmadiag.hostcode.types import bytes_of, is_open, plain, split_list, split_template
+from wmmadiag.hostcode.terms import Number, Term, Values
+from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.guards import guarded, stepped, strided
@@ -33,6 +33,13 @@ from wmmadiag.subject.drafts.kernel_types import (
     typed,
     used,
 )
+from wmmadiag.subject.drafts.likeliest_launch import (
+    is_null,
+    launched_in_one_way,
+    likeliest_launch,
+    name_expression,
+    other_instantiations,
+)
 from wmmadiag.subject.drafts.structs import taken_apart
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 from wmmadiag.subject.together import LaunchSteps
@@ -41,7 +48,6 @@ if TYPE_CHECKING:
     from wmmadiag.compile.ask.questions import AskScope
     from wmmadiag.subject.open_subject import SubjectOptions
 
-_PLAIN_SIZES = (1024, 256, 64, 96)
 _C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
 
 
@@ -173,7 +179,7 @@ def read_kernel(
     given = _given_arguments(entry)
     if given:
         own = [pair for pair in own if _same_arguments(pair[0].kernel.arguments, given)] or own
-    launch, run = _best(own)
+    launch, run = likeliest_launch(own)
     commented = commented and launch is not None
     if commented:
         remarks += ("launched as a comment of the source has it; --grid and --block say otherwise",)
@@ -188,7 +194,7 @@ def read_kernel(
     parameters = parameters_of(machine, function, scope)
     passed: list[Value | None] = list(launch.arguments) if launch is not None else []
     passed = [*passed, *[None] * len(parameters)][: len(parameters)]
-    named = _name_expression(entry, function, arguments, bool(given))
+    named = name_expression(entry, function, arguments, bool(given))
     parameters = typed(parameters, named, path, text, options)
     parameters, taken = taken_apart(parameters, passed, whole, laying(parameters, named, path, text, options))
     code = kernel_code(whole, base)
@@ -225,8 +231,8 @@ def read_kernel(
         function,
         host,
         commented,
-        () if given or commented else _stages(own, function),
-        () if given or commented or launched is not None else _instantiations(own, function, named),
+        () if given or commented else launched_in_one_way(own, function),
+        () if given or commented or launched is not None else other_instantiations(own, function, named),
     )
 
 
@@ -278,57 +284,9 @@ def _same_arguments(one: Sequence[str], other: Sequence[str]) -> bool:
     return [plain(text) for text in one] == [plain(text) for text in other]
 
 
-def _best(own: Sequence[tuple[HostLaunch, HostRun]]) -> tuple[HostLaunch | None, HostRun | None]:
-    """The launch that says most: with sizes, with every array that the kernel can take; the first of equals."""
-
-    def unknown(pair: tuple[HostLaunch, HostRun]) -> tuple[int, int, bool, bool]:
-        launch = pair[0]
-        values = [launch.shared, *launch.arguments]
-        values += [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
-        missing = sum(1 for one in values if type(one).__name__ == "Unknown")
-        nulls = sum(map(_is_null, launch.arguments))
-        missing += is_open(launch.kernel.arguments)
-        return missing, nulls, launch.root != "main", not _may_be_made(launch, pair[1].machine.usual)
-
-    return min(own, key=unknown, default=(None, None))
-
-
-def _stages(own: Sequence[tuple[HostLaunch, HostRun]], function: HostFunction) -> tuple[str, ...]:
-    """The instantiations that one way through the host code launches, () for one: a switch takes one of several."""
-    ways: dict[object, dict[tuple[str, ...], str]] = {}
-    for launch, run in own:
-        arguments = tuple(plain(text) for text in launch.kernel.arguments)
-        if arguments and not is_open(arguments) and "{" not in "".join(arguments):
-            name = _name_expression("", function, launch.kernel.arguments, given=False)
-            ways.setdefault((id(run), launch.root, launch.facts), {})[arguments] = name
-    most = max(ways.values(), key=len, default={})
-    return tuple(most.values()) if len(most) > 1 else ()
-
-
-def _instantiations(own: Sequence[tuple[HostLaunch, HostRun]], function: HostFunction, taken: str) -> tuple[str, ...]:
-    """The instantiations that host code launches besides the one that is taken."""
-    told = [one.kernel.arguments for one, _ in own if not is_open(one.kernel.arguments)]
-    names = dict.fromkeys(_name_expression("", function, one, given=False) for one in told)
-    return tuple(one for one in names if one not in ("", taken))
-
-
-def _may_be_made(launch: HostLaunch, usual: Values) -> bool:
-    """Whether the conditions before a launch hold for some plain sizes: `if (gcd(8, d) == 16)` holds for none."""
-
-    def holds(size: int) -> bool:
-        told = [(value(one, dict.fromkeys(symbols(one), size) | dict(usual)), true) for one, true in launch.facts]
-        return all(found is None or bool(found) == true for found, true in told)
-
-    return any(map(holds, _PLAIN_SIZES))
-
-
-def _is_null(passed: Value) -> bool:
-    return isinstance(passed, Term) and passed.op == "number" and passed.args[0] == 0
-
-
 def _left_out(parameters: Sequence[Parameter], passed: Sequence[Value | None]) -> list[Parameter]:
     """Pointers for which host code gives null are numbers of their size; not where a launch gives null alone."""
-    nulls = [one.pointer and not one.value and value is not None and _is_null(value)
+    nulls = [one.pointer and not one.value and value is not None and is_null(value)
              for one, value in zip(parameters, passed, strict=True)]  # fmt: skip
     if sum(nulls) == sum(one.pointer for one in parameters):
         return list(parameters)
@@ -384,13 +342,6 @@ def _open_parameters(
         if parameter.type in ("typename", "class")
     }
     return tuple(one for one, value in zip(template, launch.kernel.arguments, strict=False) if value in around)
-
-
-def _name_expression(entry: str, function: HostFunction, arguments: Sequence[str], given: bool) -> str:
-    template = function.function.template
-    if given or not template or not (arguments or all(one.default or one.pack for one in template)):
-        return entry
-    return f"{function.function.qualified}<{', '.join(arguments)}>"
 
 
 def _launch_bounds(function: HostFunction) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.assignments import assigned, permutations_of_names, reassignments
 from wmmadiag.subject.drafts.completed import wishes_of
 from wmmadiag.subject.drafts.copies import is_copy
-from wmmadiag.subject.drafts.derive import adding, card_of
 from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.tried_meanings import adding, card_of
 
 
 def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:

@@ -1,0 +1,198 @@
+"""Cards of a kernel whose arguments may mean several things, tried one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice, product
+from pathlib import Path
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.alternatives import Nearest
+from wmmadiag.subject.card import Card, Derived
+from wmmadiag.subject.card_session import CardSession, session_for
+from wmmadiag.subject.drafts.accumulators import with_accumulators
+from wmmadiag.subject.drafts.asking import not_derived
+from wmmadiag.subject.drafts.assignments import (
+    Assignment,
+    assigned,
+    assignments,
+)
+from wmmadiag.subject.drafts.code_facts import may_add_to
+from wmmadiag.subject.drafts.completed import completed, wishes_of
+from wmmadiag.subject.drafts.copies import is_copy
+from wmmadiag.subject.drafts.guess import role_named
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
+from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile
+from wmmadiag.subject.drafts.recognise import unkept
+from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
+from wmmadiag.subject.drafts.text import draft_text, parsed_card
+from wmmadiag.subject.open_subject import SubjectOptions
+
+_PROBED_TILE = 256
+_MOST_PROBED = 12
+_MOST_ELEMENTS = 1 << 25  # of all arrays of a case that is run to find a launch
+_TURN = 12  # candidates of one operation; of two each that is tried, one is a card
+
+
+def tried_card(
+    path: Path,
+    kernel: Kernel,
+    operations: Sequence[str],
+    options: SubjectOptions,
+    assumed: tuple[str, ...],
+    promised: frozenset[str] = frozenset(),
+    nearest: Nearest | None = None,
+) -> Card | None:
+    """The card by the meaning of the arguments under which the kernel is right; None if there is none.
+
+    Args:
+        promised: words of the kernel's name; a card that leaves out what they speak of is none.
+    """
+    from wmmadiag.subject.alternatives import right_one
+
+    def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
+        for counted, one in completed(path, kernel, operation, options):
+            # One draft of an operation that is not the likeliest may leave nothing open.
+            meanings = assignments(one, operation, always=bool(counted) or operation != operations[0])
+            kept = filter(partial(_keeps, one, operation, promised), meanings)
+            for own, meant in _each(one, islice(kept, _most_tried(one))):
+                said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
+                yield said, None
+                with contextlib.suppress(ConfigurationError):
+                    for drafted, tile in _launched(path, own, operation, meant, options):
+                        made = card_of(path, own, drafted, options, assumed, tile)
+                        if operation == operations[0] or not is_copy(made):
+                            yield said, made
+
+    found = right_one(_by_turns([candidates(one) for one in operations]), nearest)
+    if found is None:
+        return None
+    said, card = found
+    roles = [view.role for one in card.arguments for view in one.views]
+    if promised and unkept(card.computes.operation, promised, roles, card.computes.parameters.values()):
+        return None
+    return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def _each(kernel: Kernel, meanings: Iterator[Assignment]) -> Iterator[tuple[Kernel, Assignment]]:
+    """Every meaning of a kernel's arguments; then those of the kernel as one that adds to what it writes."""
+    seen = []
+    for meant in meanings:
+        seen.append(meant)
+        yield kernel, meant
+    yield from product(adding(kernel), seen)
+
+
+def adding(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel as one that adds to what it writes, where it may do so."""
+    names = {one.name for one in kernel.parameters if one.pointer and not one.const and not one.added
+             and may_add_to(kernel.code, one.label.rpartition(".")[2] or one.name)}  # fmt: skip
+    if names:
+        parameters = tuple(replace(one, added=one.added or one.name in names) for one in kernel.parameters)
+        yield replace(kernel, parameters=parameters)
+
+
+def _by_turns(several: Sequence[Iterator[tuple[str, Card | None]]]) -> Iterator[tuple[str, Card | None]]:
+    """A few of each in turn: an operation with many meanings leaves work for the others."""
+    waiting = list(several)
+    while waiting:
+        for one in list(waiting):
+            taken, most = 0, _TURN * (4 if one is several[0] else 1)  # the likeliest has more of them
+            for pair in islice(one, most):
+                taken += 1
+                yield pair
+            if taken < most:
+                waiting.remove(one)
+
+
+def _keeps(kernel: Kernel, operation: str, promised: frozenset[str], meant: Assignment) -> bool:
+    """Whether there is an array for each part that the kernel's name promises."""
+    roles = {meant.roles.get(one.name) or role_named(one.name, operation) for one in kernel.parameters if one.pointer}
+    return {role_named(word, operation) for word in promised} - {None} <= roles
+
+
+def _most_tried(kernel: Kernel) -> int | None:
+    """How many meanings are tried of a kernel: fewer where each takes runs that look for its launch."""
+    return _MOST_PROBED if kernel.launch is None else None
+
+
+def _launched(
+    path: Path, kernel: Kernel, operation: str, meant: Assignment, options: SubjectOptions
+) -> Iterator[tuple[Draft, int]]:
+    """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
+    from wmmadiag.subject.alternatives import elements, replace_card
+    from wmmadiag.subject.target import card_target
+
+    wishes = wishes_of(options)
+
+    def drafted_by(wishes: Wishes) -> Draft:
+        return assigned(kernel, operation, meant, wishes)
+
+    drafted = drafted_by(wishes)
+    if not is_only_unlaunched(drafted):
+        yield drafted, TILES[0]
+        return
+    probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
+    session: CardSession | None = None
+    known = OPERATIONS[operation]
+    groups = known.groups if known.groups not in {*probed.fixed, *options.symbols} else ""
+    probed.fixed |= {groups: "1"} if groups else {}
+    several = (False, True) if known.optional else (True, False)
+    for sizes, batched in product(_untold_sizes(probed, options.symbols, kernel), several):
+        probed.fixed |= sizes
+        sized = partial(probed_sizes, batched=batched)
+        card = card_of(path, kernel, probed, options, (), _PROBED_TILE, sized)
+        if elements(card)(card.cases[0]) > _MOST_ELEMENTS:
+            continue
+        session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+        found = False
+        for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session, groups):
+            found = True
+            one.fixed |= sizes
+            yield one, tile
+        if found:
+            return
+
+
+def _untold_sizes(drafted: Draft, given: Mapping[str, str], kernel: Kernel) -> Iterator[dict[str, str]]:
+    """Sizes of extents that nothing tells: as they are usually, then others."""
+    yield {}
+    yield from one_tile(drafted, given, kernel)
+    for symbol in sorted(unvaried(drafted.operation) - {*drafted.fixed, *given}):
+        yield from ({symbol: str(value)} for value in EXTENTS[:1])
+
+
+def card_of(
+    path: Path,
+    kernel: Kernel,
+    drafted: Draft,
+    options: SubjectOptions,
+    assumed: tuple[str, ...],
+    tile: int = TILES[0],
+    sized: Callable[..., list[tuple[str, dict[str, str]]]] = cases,
+) -> Card:
+    drafted.unstated = {
+        symbol: meaning
+        for symbol, meaning in drafted.unstated.items()
+        if not {symbol, f"{symbol}q"} & set(options.symbols)
+    }
+    if drafted.open:
+        parts = kernel.together.stages if kernel.together is not None else ()
+        raise not_derived(drafted, path, assumed, [one.entry for one in parts])
+    assumed += tuple(
+        f"nothing tells the {meaning} that the kernel is made for: several are tried; --symbol {symbol}= says it"
+        for symbol, meaning in drafted.unstated.items()
+    )
+    told = drafted.stated | ({"operation"} if options.computes else set())
+    tried = sized(drafted, options.symbols, tile=tile)
+    assumed += tuple(narrow_axes(drafted, tried)) if len(tried) > 1 else ()
+    text = draft_text(drafted, path.name, path.stem, tried)
+    card = parsed_card(text, path, options, tuple(dict.fromkeys((*assumed, *drafted.remarks))), kernel.entry)
+    card = replace(card, derived=Derived(options, frozenset(told), drafted, kernel))
+    return with_accumulators(card, kernel.code) if kernel.code else card
