@@ -43,6 +43,7 @@ from wmmadiag.ops.parts.sequence import (
     DERIVED,
     EXTENTS,
     MADE_FOR,
+    MASKED_KEYS,
     OVER_SCORES,
     SCALE_SPELLINGS,
     SCORE_PRODUCT,
@@ -286,17 +287,7 @@ OPERATION = Operation(
         arrays=True,
     ),
     choices=(
-        Choice(
-            "Which keys does a query see?",
-            "meaning",
-            (
-                Alternative("no mask", {"causal": "0"}),
-                Alternative("a causal mask", {"causal": "1", "alignment": "top-left"}),
-                Alternative(
-                    "a causal mask aligned to the bottom-right corner", {"causal": "1", "alignment": "bottom-right"}
-                ),
-            ),
-        ),
+        MASKED_KEYS,
         Choice(
             "Which keys does a window of W show?",
             "meaning",

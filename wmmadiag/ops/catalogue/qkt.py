@@ -20,6 +20,7 @@ from wmmadiag.ops.parts.sequence import (
     DERIVED,
     EXTENTS,
     MADE_FOR,
+    MASKED_KEYS,
     SCALE_SPELLINGS,
     SCORE_PRODUCT,
     SOFTCAP,
@@ -117,17 +118,7 @@ OPERATION = Operation(
         "qk qkt", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True
     ),
     choices=(
-        Choice(
-            "Which keys does a query see?",
-            "meaning",
-            (
-                Alternative("no mask", {"causal": "0"}),
-                Alternative("a causal mask", {"causal": "1", "alignment": "top-left"}),
-                Alternative(
-                    "a causal mask aligned to the bottom-right corner", {"causal": "1", "alignment": "bottom-right"}
-                ),
-            ),
-        ),
+        MASKED_KEYS,
         Choice(
             "What is a masked score?",
             "meaning",

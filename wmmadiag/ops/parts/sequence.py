@@ -80,6 +80,17 @@ CASES: tuple[Mapping[str, int], ...] = (
 # Multiples of 64, because many kernels ask for that.
 
 
+MASKED_KEYS = Choice(
+    "Which keys does a query see?",
+    "meaning",
+    (
+        Alternative("no mask", {"causal": "0"}),
+        Alternative("a causal mask", {"causal": "1", "alignment": "top-left"}),
+        Alternative("a causal mask aligned to the bottom-right corner", {"causal": "1", "alignment": "bottom-right"}),
+    ),
+)
+
+
 def laid_out(*roles: str) -> Choice:
     """In which order the axes of some roles, all alike, lie in memory."""
     named = f"{', '.join(roles[:-1])} and {roles[-1]}"
