@@ -319,9 +319,11 @@ class Served:
         return self.properties.get(what, 0)
 
     def captured(self, request: Any, memory: Any) -> None:
-        """Tell the parent all that a card says of a launch."""
+        """Tell the parent all that a card says of a launch; a kernel that launches others runs in programs alone."""
         from wmmadiag.programs.capture import captured
 
+        if self.device.alone(request.kernel):
+            return
         arguments = captured(request.kernel, request.parameters, memory)
         name = request.kernel.entry.demangled
         self.send(

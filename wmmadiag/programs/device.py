@@ -231,6 +231,10 @@ class DeviceHalf:
             self.notes.append(f"{made.name} runs as compiled for {BEFORE_BULK_COPIES}: {reason}")
             return made
 
+    def alone(self, kernel: DeviceKernel) -> bool:
+        """Whether a kernel's source is none that can be compiled by itself for a card."""
+        return kernel.unit is not None and self.units[kernel.unit].nested
+
     def launched(self, kernel: DeviceKernel) -> Iterator[tuple[DeviceKernel, NestedLaunch]]:
         """What a kernel that has run launched, in order.
 
