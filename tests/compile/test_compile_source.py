@@ -185,9 +185,13 @@ def test_error_in_a_header_names_the_header(tmp_path: Path, monkeypatch: pytest.
     assert str(caught.value.place) == "h.cuh:3:29"
 
 
+NEEDS = "\n__global__ void needs(float *x) { nowhere::fill(x); }\n"
+"""Code of the device that an empty header is not enough for."""
+
+
 def test_missing_header_says_how_to_pass_its_folder() -> None:
     with pytest.raises(CompileError, match="nowhere") as caught:
-        compile_text('#include "nowhere.cuh"\n' + PLAIN, "k.cu")
+        compile_text(f'#include "nowhere.cuh"\n{PLAIN}{NEEDS}', "k.cu")
     assert caught.value.place is not None
     assert caught.value.place.line == 1
     assert "include path" in caught.value.hint
@@ -195,7 +199,7 @@ def test_missing_header_says_how_to_pass_its_folder() -> None:
 
 def test_looking_for_a_missing_header_never_ends_by_what_the_disk_says() -> None:
     with pytest.raises(CompileError) as caught:
-        compile_text(f'#include "{"long" * 80}.cuh"\n' + PLAIN, "k.cu")
+        compile_text(f'#include "{"long" * 80}.cuh"\n{PLAIN}{NEEDS}', "k.cu")
     assert "include path" in caught.value.hint
 
 
