@@ -59,7 +59,9 @@ __global__ void w4a16_gemm_kernel(const half* __restrict__ x,
       if (block_n + col < n) {
         const int g = (k0 + word * PACK) / group_size;
         const uint32_t packed = qweight[(size_t)(k0 / PACK + word) * n + block_n + col];
-        dequant_column(packed, scales[(size_t)g * n + block_n + col], zeros[(size_t)g * n + block_n + col], dst);
+        const half scale = scales[(size_t)g * n + block_n + col];
+        const half zero = zeros[(size_t)g * n + block_n + col];
+        dequant_column(packed, scale, zero, dst);
       } else {
         for (int j = 0; j < PACK; ++j) dst[j * B_LD] = __float2half(0.f);
       }
