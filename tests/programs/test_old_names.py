@@ -42,3 +42,77 @@ int main() {
 def test_names_of_old(tmp_path: Path) -> None:
     done = run(tmp_path, OLD)
     assert (done.stdout, done.returncode) == ("84 4 6 12 8 24 0\n", 0), done.stderr
+
+
+REFERENCES = r"""#include <cstdio>
+#include <vector>
+texture<float, 2, cudaReadModeElementType> grid;
+texture<float> row;
+static texture<uchar4, cudaTextureType2D, cudaReadModeNormalizedFloat> colours;
+__global__ void fetch(float* out, int width) {
+    const int x = threadIdx.x, y = blockIdx.x;
+    out[y * width + x] = tex2D(grid, x + 0.5f, y + 0.5f) + tex1Dfetch(row, x);
+}
+__global__ void colour(float4* out) { out[threadIdx.x] = tex2D(colours, threadIdx.x, 0); }
+int main() {
+    const int width = 32, height = 8;
+    std::vector<float> a(width * height), b(width), got(a.size());
+    for (size_t i = 0; i < a.size(); i++) a[i] = i;
+    for (int i = 0; i < width; i++) b[i] = 1000 * i;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    cudaArray* array;
+    cudaMallocArray(&array, &format, width, height);
+    cudaMemcpyToArray(array, 0, 0, a.data(), a.size() * 4, cudaMemcpyHostToDevice);
+    float *plain, *out;
+    cudaMalloc(&plain, width * 4), cudaMalloc(&out, a.size() * 4);
+    cudaMemcpy(plain, b.data(), width * 4, cudaMemcpyHostToDevice);
+    grid.filterMode = cudaFilterModeLinear;
+    grid.addressMode[0] = grid.addressMode[1] = cudaAddressModeClamp;
+    printf("%d", cudaBindTextureToArray(grid, array, format));
+    printf(" %d", cudaBindTexture(nullptr, row, plain, width * sizeof(float)));
+    fetch<<<height, width>>>(out, width);
+    cudaMemcpy(got.data(), out, a.size() * 4, cudaMemcpyDeviceToHost);
+    printf(" %g %g", got[33], got[255]);
+    printf(" %d", cudaUnbindTexture(grid));
+    uchar4* pixels;
+    size_t pitch;
+    cudaMallocPitch((void**)&pixels, &pitch, 8 * sizeof(uchar4), 2);
+    cudaMemset(pixels, 51, 2 * pitch);
+    printf(" %d", cudaBindTexture2D(nullptr, colours, pixels, cudaCreateChannelDesc<uchar4>(), 8, 2, pitch));
+    float4 *coloured, last[8];
+    cudaMalloc(&coloured, sizeof last);
+    colour<<<1, 8>>>(coloured);
+    cudaMemcpy(last, coloured, sizeof last, cudaMemcpyDeviceToHost);
+    printf(" %g\n", last[7].w);
+}
+"""
+OWN = r"""#include <cstdio>
+#include <string>
+template <class T> class texture {
+public:
+    T held;
+    std::string name;
+    explicit texture(T value) : held(value), name("mine") {}
+};
+static texture<float> wood(2.5f);
+__global__ void set(float* p, float value) { *p = value; }
+int main() {
+    float* p;
+    cudaMallocManaged(&p, 4);
+    set<<<1, 1>>>(p, wood.held);
+    cudaDeviceSynchronize();
+    printf("%g %s\n", *p, wood.name.c_str());
+}
+"""
+
+
+@pytest.mark.subprocess
+def test_references_to_textures(tmp_path: Path) -> None:
+    done = run(tmp_path, REFERENCES)
+    assert (done.stdout, done.returncode) == ("0 0 1033 31255 0 0 0.2\n", 0), done.stderr
+
+
+@pytest.mark.subprocess
+def test_a_class_of_the_programs_own_is_no_reference(tmp_path: Path) -> None:
+    done = run(tmp_path, OWN)
+    assert (done.stdout, done.returncode) == ("2.5 mine\n", 0), done.stderr

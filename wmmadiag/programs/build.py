@@ -18,6 +18,7 @@ from pathlib import Path
 from wmmadiag.compile import cache
 from wmmadiag.compile.driver import source_key, source_tree
 from wmmadiag.compile.host_compiler import compiler_version, host_compiler, one_main, run_compiler, run_with_help
+from wmmadiag.compile.host_only import OWN_TEXTURE
 from wmmadiag.compile.model import source_name
 from wmmadiag.compile.names import demangle, qualified_name
 from wmmadiag.compile.options import CompileOptions
@@ -29,6 +30,7 @@ from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.errors import CompileError
 from wmmadiag.programs.host import MARKER, MARKS, DeviceNames, device_names, host_edits, named_line
+from wmmadiag.programs.kernel_names import expression_of
 from wmmadiag.programs.runtime import prelude, prune, runtime_library
 from wmmadiag.programs.shipped import NATIVE
 
@@ -61,6 +63,7 @@ class ProgramSource:
     expressions: tuple[str, ...]  # the instantiations of kernel templates that its host code uses, as NVRTC takes them
     portable: bool = False  # whether none of its files asks which architecture it is compiled for
     nested: bool = False  # whether its kernels launch kernels
+    references: bool = False  # whether it has references to textures
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,11 @@ class _Prepared:
     def uses_libraries(self) -> bool:
         """Whether it includes a header of `native/headers`."""
         return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
+
+    def has_references(self) -> bool:
+        """Whether it declares references to textures, once `texts` were made."""
+        mine = any(OWN_TEXTURE.search(file.data) for file in self.tree.every())
+        return not mine and any(one.references for one in self.names)
 
     @cached_property
     def _marks(self) -> re.Pattern[bytes]:
@@ -132,6 +140,8 @@ class _Prepared:
 
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
 """Parts of CUB, which are one header for the host."""
+TEXTURE_REFERENCES = "wmmadiag_texture_references.h"
+"""What a source with texture references is compiled with: a header of this name for the host, one for the device."""
 _JIT = re.compile(rb"\bnvrtc(?:_helper)?\.h\b")
 _VERSIONED = re.compile(rb"\b(cublas\w+)_v2\b")
 """Functions by the names of the library's binary, of which the plain ones are macros."""
@@ -189,6 +199,7 @@ def read_program(folder: Path, runtime: Path) -> BuiltProgram:
             tuple(one["expressions"]),
             one["portable"],
             one["nested"],
+            one["references"],
         )
         for one in record["units"]
     )
@@ -227,10 +238,11 @@ def _described(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         owned = sorted({name for each in one.names for name in each.variables})
         its = [symbol for symbol in kernels if symbol.unit in (None, number) and _base(symbol.name) in known]
         readable = [demangle(symbol.name) for symbol in its]
-        expressions = dict.fromkeys(_expression(name) for name in readable if name.endswith(">") and LAMBDA not in name)
+        asked = [name for name in readable if name.endswith(">") and LAMBDA not in name]
+        expressions = dict.fromkeys(map(expression_of, asked))
         portable = not any(_ARCHITECTURE.search(file.data) for file in one.tree.every())
-        nested = any(each.launches for each in one.names)
-        described = {"source": one.name, "kernels": known, "variables": owned, "portable": portable, "nested": nested}
+        needs = {"nested": any(each.launches for each in one.names), "references": one.has_references()}
+        described = {"source": one.name, "kernels": known, "variables": owned, "portable": portable, **needs}
         units.append({**described, "expressions": list(expressions)})
     kernels.sort(key=lambda one: one.start)
     listed = {"kernels": kernels, "variables": variables}
@@ -253,17 +265,6 @@ def _is_kernel(symbol: str, scopes: Mapping[str, Collection[str]]) -> bool:
         return all(one in rest for one in told)
 
     return any(fits(scope) for scope in scopes.get(base, ()))
-
-
-def _expression(name: str) -> str:
-    """An instantiation as NVRTC takes it: functions among its arguments, `&(f(int))`, by their names, `&f`."""
-    while (at := name.find("&(")) >= 0:
-        depth, end = 1, at + 2
-        while end < len(name) and depth:
-            depth += {"(": 1, ")": -1}.get(name[end], 0)
-            end += 1
-        name = f"{name[:at]}&{name[at + 2 : end - 1].partition('(')[0]}{name[end:]}"
-    return name
 
 
 def _marked(name: str) -> str:
@@ -346,6 +347,8 @@ def _compile(
             versioned = sorted({name.decode() for text in texts.values() for name in _VERSIONED.findall(text)})
             defined = [f"-D{name}_v2={name}" for name in versioned]
             language = [*flags, *defined, "-include", str(header), "-x", "c++"]
+            if one.has_references():
+                language += ["-include", str(NATIVE / "headers" / TEXTURE_REFERENCES)]
             if Path(one.name).suffix == ".c":  # as nvcc has it: for the C compiler, where calls bear no place
                 language = [*_FLAGS, *host_options, *options.macro_flags(), "-x", "c"]
             command = [compiler, *openmp, *here, *late_options, *language, beside, *includes,
@@ -393,5 +396,5 @@ def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
 
 @functools.cache
 def _own_parts() -> tuple[bytes, ...]:
-    """What says how host code is rewritten and compiled: this module and the one of the rewriting."""
-    return tuple((NATIVE.parent / name).read_bytes() for name in ("build.py", "host.py"))
+    """What says how host code is rewritten and compiled: the modules that do it."""
+    return tuple((NATIVE.parent / name).read_bytes() for name in ("build.py", "host.py", "kernel_names.py"))

@@ -19,7 +19,7 @@ from wmmadiag.csource.lambdas import NAME as LAMBDA_CLASS
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
-from wmmadiag.programs.build import LAMBDA, ProgramSource, Symbol
+from wmmadiag.programs.build import LAMBDA, TEXTURE_REFERENCES, ProgramSource, Symbol
 from wmmadiag.programs.device_parts import SEPARATELY, DeviceParts
 from wmmadiag.programs.initial_values import contents, pointers
 from wmmadiag.programs.link import linked, missing, original, private
@@ -144,6 +144,7 @@ class DeviceHalf:
             arch: of the PTX, "sm_89"; "": the device's.
         """
         extra = (*self.options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
+        extra = (*extra, *([f"--pre-include={TEXTURE_REFERENCES}"] if unit.references else ()))
         options = replace(self.options, name_expressions=unit.expressions, extra=extra, arch=arch or self.options.arch)
         return compile_source(Path(unit.source), options, use_cache=self.use_cache)
 

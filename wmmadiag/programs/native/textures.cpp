@@ -123,6 +123,12 @@ const Made* object_at(unsigned long long handle, bool surface) {
 
 extern "C" {
 
+std::size_t wmmadiag_bytes_from(const void* pointer) {
+    WMMADIAG_LOCKED;
+    const auto* one = allocation_at(pointer);
+    return one == nullptr ? 0 : one->size - (reinterpret_cast<std::uint64_t>(pointer) - one->address);
+}
+
 cudaError_t cudaCreateTextureObject(cudaTextureObject_t* to, const cudaResourceDesc* resource, const cudaTextureDesc* texture,
                                     const cudaResourceViewDesc* view) {
     WMMADIAG_LOCKED;
