@@ -26,6 +26,7 @@ LAST_ROUND = READING.parent / "unseen9"
 PUBLIC = READING.parent / "unseen10"
 LATER_PUBLIC = READING.parent / "unseen11"
 SEARCHED = READING.parent / "unseen12"
+AGAIN = READING.parent / "unseen13"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -72,6 +73,9 @@ def symbols(report):
         (SEARCHED / "wmma_edges_half_lda.cu", "a grid of (ceil_div(N, 64), ceil_div(M, 64))"),  # BS is no batch
         (SEARCHED / "hgemm_strided_batched.cu", "the result stored by columns"),
         (SEARCHED / "wmma_row_sums_layernorm.cu", "normalised values kept in f16"),
+        (AGAIN / "conv1x1_bias_relu_nhwc.cu", "filter is b, pixels is M, channels is K, filters is N"),
+        (AGAIN / "dweight_ldmatrix_trans_bf16.cu", "A stored as K×M and the result stored by columns"),
+        (AGAIN / "gemm_class_wrapper.cu", "tc_gemm_kernel<half, 64, 64>"),  # std::make_unique
         (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),
         (LATER / "lora_fused.cu", "the narrow product kept in bf16"),
         (KERNELS / "lora" / "kernel.cu", "taken as lora"),

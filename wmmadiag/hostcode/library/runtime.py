@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from wmmadiag.csource.nodes import Node, arguments, bare, field
 from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.classes import constructed
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.launching import as_dim3, record_launch
@@ -16,7 +17,7 @@ from wmmadiag.hostcode.names import type_text
 from wmmadiag.hostcode.places import place_of, recast
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term, number
-from wmmadiag.hostcode.types import bytes_of, pointee
+from wmmadiag.hostcode.types import bytes_of, plain, pointee, split_template
 from wmmadiag.hostcode.values import (
     Cell,
     HostAddress,
@@ -256,6 +257,8 @@ def _unique(machine: Machine, node: Node, scope: Scope) -> Value:
     kind = type_text(machine, listed.named_children[0], scope) if listed is not None and listed.named_children else ""
     values = argument_values(machine, node, scope)
     element = kind.replace("[]", "").strip()
+    if "[" not in kind and split_template(plain(element))[0].rpartition("::")[2] in machine.program.classes:
+        return HostAddress(Cell(constructed(machine, element, values, scope, node)))
     each = bytes_of(element)
     count = values[0] if values and isinstance(values[0], Term) else None
     size = terms.combined("*", count, number(each)) if count is not None and each else None

@@ -79,7 +79,9 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
         for roles in _roles(kernel, operation, pointers)
         for layouts in _layouts(drafted, operation)
         for hides in _hides(drafted)
-        for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones, drafted.grid)
+        for extents, symbols, constants in _extents(
+            drafted, kernel, operation, open_ones, _grid_beside(drafted, kernel, open_ones)
+        )
     )
     yield from islice(chosen, _MOST)
 
@@ -326,14 +328,15 @@ def _extents(
 
 def _grid_beside(drafted: Draft, kernel: Kernel, numbers: Sequence[str]) -> list[str]:
     """The axes of the grid that are over more than what host code passes for these numbers."""
-    assert kernel.launch is not None
+    if kernel.launch is None:
+        return drafted.grid
     passed = {one.parameter.name: one.passed for one in drafted.arguments}
     own = {name for one in numbers if isinstance(term := passed[one], Term) for name in terms.symbols(term)}
     axes = [kernel.launch.grid.members[axis].value for axis in "xyz"[: len(drafted.grid)]]
     return [
         text
         for text, term in zip(drafted.grid, axes, strict=True)
-        if not (isinstance(term, Term) and terms.symbols(term) <= own)
+        if not (isinstance(term, Term) and terms.symbols(term) <= own | {*kernel.named, *kernel.constants})
     ]
 
 

@@ -29,7 +29,7 @@ from wmmadiag.subject.drafts.launched_together import launched_together, names_f
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
-from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, by_code, recognised
+from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.drafts.tried_meanings import card_of, tried_card
@@ -207,8 +207,11 @@ def _operations(found: Recognised, kernel: Kernel) -> list[str]:
     """The operations that a kernel may compute, the likeliest first."""
     from wmmadiag.compile.kernel_code import multiplies
 
-    first = [*found.spoken, *([found.operation] if found.likely else [])]
-    return list(dict.fromkeys([*first, *by_code(kernel.code, multiplies(kernel.code))]))
+    count = multiplies(kernel.code)
+    # Arrays called input and output are those of many an operation: where the code is of another, that comes first.
+    likely = found.likely and not against(found.operation, kernel.code, count)
+    first = [*found.spoken, *([found.operation] if likely else [])]
+    return list(dict.fromkeys([*first, *by_code(kernel.code, count)]))
 
 
 def _card_or_tried(

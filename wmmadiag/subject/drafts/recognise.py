@@ -102,15 +102,17 @@ def _is_number(pointer: Parameter) -> bool:
 
 def by_code(kernel_code: str, multiplications: int) -> list[str]:
     """The operations that have an oracle, those first whose traits the code has, and none that they exclude."""
+    known = [name for name, one in OPERATIONS.items() if one.oracle is not None]
+    return sorted(known, key=lambda operation: against(operation, kernel_code, multiplications))
 
-    def against(operation: str) -> int:
-        told = _SIGNS.get(operation)
-        if told is None:
-            return 1
-        lacking = sum(not _shown(one, kernel_code, multiplications) for one in told.needs)
-        return lacking + sum(bool(_shown(one, kernel_code, multiplications)) for one in told.excludes)
 
-    return sorted((name for name, one in OPERATIONS.items() if one.oracle is not None), key=against)
+def against(operation: str, kernel_code: str, multiplications: int) -> int:
+    """How many traits of code speak against an operation: those that it lacks, and those that it excludes."""
+    told = _SIGNS.get(operation)
+    if told is None:
+        return 1
+    lacking = sum(not _shown(one, kernel_code, multiplications) for one in told.needs)
+    return lacking + sum(bool(_shown(one, kernel_code, multiplications)) for one in told.excludes)
 
 
 def _parts(operation: str) -> tuple[str, ...]:
