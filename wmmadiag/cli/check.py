@@ -123,7 +123,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             console.print("\n".join(program_lines(whole, judged, args.verbose)))
     console.clear()
     if len(outcomes) > 1 and not outputs.to_stdout:
-        console.print(_summary(outcomes))
+        console.print(_summary(outcomes, known=baseline is not None))
     if left_out and not outputs.to_stdout:
         console.note(f"{len(left_out)} kernels that are broken on purpose were left out; --wrong checks them, too")
     if baseline is not None:
@@ -230,25 +230,30 @@ def _text(report: KernelReport, diagnoses: Sequence[Diagnosis], verbose: bool, c
     return "\n".join(parts)
 
 
-def _summary(outcomes: list[Any]) -> str:
-    """How many are what; of many, those that are not right by name, since their texts are far above."""
+def _summary(outcomes: list[Any], *, known: bool) -> str:
+    """How many are what; of many, those that are not right by name, since their texts are far above.
+
+    Args:
+        known: whether there is a list of known failures; else what is not passed and no failure is right by its main.
+    """
     words = {"passed": "ok", "failed": "wrong", "undecided": "undecided", "error": "in error"}
+    accepted = "wrong as known" if known else "ok by its own main"
 
     def word(outcome: Any) -> str:
         if outcome.status == "passed":
             return "ok"
-        return (
-            "asked" if outcome.asked and outcome.code else words[outcome.status] if outcome.code else "wrong as known"
-        )
+        if not outcome.code:
+            return accepted
+        return "asked" if outcome.asked else words[outcome.status]
 
     found = [(word(one), one) for one in outcomes]
     counts = Counter(one for one, _ in found)
-    parts = [f"{counts[one]} {one}" for one in (*words.values(), "asked", "wrong as known") if counts[one]]
-    listed = [f"  {one:<9}  {_named(other)}" for one, other in found if one not in ("ok", "wrong as known")]
+    parts = [f"{counts[one]} {one}" for one in (*words.values(), "asked", accepted) if counts[one]]
+    listed = [f"  {one:<9}  {_named(other)}" for one, other in found if one not in ("ok", accepted)]
     lines = ["not right:", *listed] if listed and len(outcomes) > _FEW else []
     unchanged = sum(outcome.cached for outcome in outcomes)
-    known = f" ({unchanged} unchanged since an earlier run)" if unchanged else ""
-    return "\n".join([*lines, f"{len(outcomes)} checks: {', '.join(parts)}{known}"])
+    since = f" ({unchanged} unchanged since an earlier run)" if unchanged else ""
+    return "\n".join([*lines, f"{len(outcomes)} checks: {', '.join(parts)}{since}"])
 
 
 def _named(outcome: Any) -> str:
