@@ -47,7 +47,7 @@ def test_names_of_old(tmp_path: Path) -> None:
 REFERENCES = r"""#include <cstdio>
 #include <vector>
 texture<float, 2, cudaReadModeElementType> grid;
-texture<float> row;
+#include "row.h"
 static texture<uchar4, cudaTextureType2D, cudaReadModeNormalizedFloat> colours;
 __global__ void fetch(float* out, int width) {
     const int x = threadIdx.x, y = blockIdx.x;
@@ -108,6 +108,7 @@ int main() {
 
 @pytest.mark.subprocess
 def test_references_to_textures(tmp_path: Path) -> None:
+    (tmp_path / "row.h").write_text("#pragma once\ntexture<float> row;\n", "utf-8")
     done = run(tmp_path, REFERENCES)
     assert (done.stdout, done.returncode) == ("0 0 1033 31255 0 0 0.2\n", 0), done.stderr
 

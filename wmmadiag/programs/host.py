@@ -20,7 +20,7 @@ from wmmadiag.csource.nodes import Node
 from wmmadiag.csource.tree import Source
 from wmmadiag.programs.closures import closure_edits
 
-MARKS = re.compile(rb"__global__|__device__|<<<")
+MARKS = re.compile(rb"__global__|__device__|<<<|\btexture\s*<")
 """What a file holds that has to be rewritten."""
 
 MARKER = "wmmadiag_kernel_of_a_macro"
