@@ -117,3 +117,31 @@ def test_references_to_textures(tmp_path: Path) -> None:
 def test_a_class_of_the_programs_own_is_no_reference(tmp_path: Path) -> None:
     done = run(tmp_path, OWN)
     assert (done.stdout, done.returncode) == ("2.5 mine\n", 0), done.stderr
+
+
+SHUFFLES = r"""#include <cstdio>
+__device__ int sum(int value) {
+    for (int offset = warpSize / 2; offset > 0; offset /= 2) value += __shfl_down(value, offset);
+    return value;
+}
+__global__ void warps(int* out, double* numbers) {
+    const int i = threadIdx.x, all = sum(i);
+    if (i == 0) out[0] = all;
+    out[1] = __ballot(i % 2), out[2] = __any(i == 3), out[3] = __all(i < 30);
+    numbers[i] = __shfl_xor(i * 1.5, 1) + __shfl(i, 7) + __shfl_up((long long)i, 1);
+}
+int main() {
+    int* out;
+    double* numbers;
+    cudaMallocManaged(&out, 16), cudaMallocManaged(&numbers, 256);
+    warps<<<1, 32>>>(out, numbers);
+    cudaDeviceSynchronize();
+    printf("%d %x %d %d %g\n", out[0], out[1], out[2], out[3], numbers[2]);
+}
+"""
+
+
+@pytest.mark.subprocess
+def test_shuffles_and_votes_without_a_mask(tmp_path: Path) -> None:
+    done = run(tmp_path, SHUFFLES)
+    assert done.stdout == "496 aaaaaaaa 1 0 12.5\n", done.stderr

@@ -28,7 +28,11 @@ _MEMBERS: Mapping[str, str] = {
     "array": "array",
 }
 # What a library reads only where its compiler is not NVRTC is told by the names that follow from it.
-_LIBRARIES: Mapping[str, str] = {"curand": "curand_kernel.h"}
+_LIBRARIES: Mapping[str, str] = {
+    "curand": "curand_kernel.h",
+    # CUDA C++ Programming Guide, "Warp Shuffle Functions": taken out with CUDA 9 for sm_70 and later.
+    **dict.fromkeys(("__shfl", "__any", "__all", "__ballot"), "wmmadiag_old_warps.h"),
+}
 _MACROS = re.compile(
     r"(?P<cfloat>(?:FLT|DBL)_\w+)|(?P<climits>(?:U?(?:INT|LONG|LLONG|SHRT|CHAR)|SCHAR)_(?:MAX|MIN)|CHAR_BIT)"
     r"|(?P<cmath>M_\w+|INFINITY|NAN)|(?P<cstdint>U?INT(?:8|16|32|64)_(?:MAX|MIN))"
