@@ -1,0 +1,3 @@
+// The same for programs of later SDKs.
+#pragma once
+#include "cutil.h"
