@@ -83,15 +83,19 @@ def test_the_programs_own_helpers_come_first(tmp_path: Path) -> None:
     [
         ("#include <cufftMp.h>\n", "cuFFTMp is not offered here"),
         ("#include <cudnn.h>\n", "cuDNN is not offered here"),
-        ("#include <beside.h>\n", "-I elsewhere/include"),
         ("#include <nowhere.h>\n", "-I FOLDER, so that FOLDER/nowhere.h is the header"),
     ],
 )
 def test_what_is_not_there_is_named_with_the_next_step(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "elsewhere" / "include").mkdir(parents=True)
-    (tmp_path / "elsewhere" / "include" / "beside.h").write_text("")
     done = run(tmp_path, f"{text}int main() {{}}\n")
     assert done.returncode == 2 and said in " ".join(done.stderr.split()), done.stderr
+
+
+def test_a_header_near_by_is_found_and_told(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "include").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "include" / "beside.h").write_text("#define beside 4\n")
+    done = run(tmp_path, "#include <beside.h>\nint main() { return beside; }\n")
+    assert done.returncode == 4 and "as if -I elsewhere/include were given" in " ".join(done.stderr.split())
 
 
 def test_a_file_is_compiled_at_run_time_as_the_samples_do(tmp_path: Path) -> None:
