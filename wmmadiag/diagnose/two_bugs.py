@@ -77,9 +77,10 @@ def _repeated(some: Sequence[Ranked]) -> Pool:
 
 
 def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
-    """The tokens that an edit takes away and puts in, whichever way round; or what it puts around what stands there."""
+    """The tokens that an edit takes away and puts in, whichever way round; or what it puts around what stands there, or
+    takes from around it."""
     old = texts[edit.file][edit.start : edit.end].decode("utf-8", "replace")
-    if around := _put_around(old, edit.text):
+    if around := _put_around(old, edit.text) or _put_around(edit.text, old):
         return frozenset({around})
     return frozenset(map(tuple, difference(old, edit.text)))
 

@@ -60,6 +60,17 @@ YIELDS = [
     ("guard_less", "if (threadIdx.x < 16) out[threadIdx.x] = a[0];", "{ out[threadIdx.x] = a[0]; }"),
     ("guard_less", "out[0] = m < n ? a[0] : a[1];", "out[0] = a[1];"),
     ("guard_more", f"{ROWS} if (c < n) out[1] = a[1]; out[(r0 + r) * 64 + c] = a[0];", "if (r0 + r < m) out[(r0 + r)"),
+    (
+        "guard_more",
+        f"{ROWS} if (r0 < m) out[0] = a[0]; out[(r0 + r) * n + c] = a[0];",
+        "if (r0 + r < m && c < n) out[(r0 + r)",
+    ),
+    (
+        "skipped",
+        "for (int i = threadIdx.x; i < 64; i += 32) { int r = i / 8, c = i % 8; float x = a[c];"
+        " if (r < m) x += b[r]; out[r * n + c] = x; }",
+        "c = i % 8; if (r >= m || c >= n) continue; float x = a[c];",
+    ),
     ("value_guarded", f"{ROWS} float x = a[r0 + r]; out[0] = x;", "r0 + r < n ? a[r0 + r] : 0.0f"),
     ("else_nought", f"{ROWS} if (r < n) out[r] = a[r];", "out[r] = r < n ? a[r] : 0.0f;"),
     (
@@ -114,6 +125,7 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("skipped", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[1] = a[0]; out[r * n + c] = a[0];", "continue"),
     ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4t(out, b);", "if (threadIdx.x == 0) copy4t"),
     ("conjunct", f"{ROWS} if (r >= m) out[0] = a[0]; out[r * n + c] = a[0];", "|| c >= n"),  # it leaves nothing
     ("comparisons_together", "if (m <= n && n < 64) out[0] = a[0];", "m < n && n <= 64"),

@@ -48,9 +48,9 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
 
     What makes one likely: it is a member of the same object; nothing uses it; it is used elsewhere for the same, or in
     the same place of the same call or operation, or in this statement; its name is written of the same parts, or nearly
-    the same; it was made of the other one; it is a parameter, a constant or a local variable as the other one is; it
-    counts a loop around it, and nothing in the loop says so; what is counted beside a pitch is held to it; it was
-    declared late, or is a constant that is used often.
+    the same; it was made of the other one, or of the same as it; it is a parameter, a constant or a local variable as
+    the other one is; it counts a loop around it, and nothing in the loop says so; what is counted beside a pitch is
+    held to it; it was declared late, or is a constant that is used often.
     """
     pool = pools(program)
     of = one.text[: len(one.text) - len(one.operator)] if one.kind == "member" else one.text.rpartition("::")[0]
@@ -63,7 +63,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
     beside: Set[str] = pool.slots.get(slot(one), set())
     near = {name for whole in one.statement.expressions for name in whole.names}
     senseless = {one.text, _compared_with(one)}
-    holding = _holding(one)
+    holding, made = _holding(one), pool.made_of.get(one.text)
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if atom.text in senseless or not _fits(one, atom):
@@ -79,6 +79,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         likely += (roles is not None and one.role in roles) + 3 * (atom.text in holding)
         likely += 2 * (atom.text in beside) + (atom.text in near or atom.text in counters)
         likely += one.text in pool.made_of.get(atom.root, ()) or atom.text in pool.made_of.get(one.text, ())
+        likely += 2 * (bool(made) and made == pool.made_of.get(atom.root))
         likely += bool(parts & parts_of(atom.text)) or _nearly(one.text, atom.text)
         likely += sort is not None and sort == _sort(scope, atom.root or atom.text)
         likely -= one.role in _SIZES and one.varying is None and atom.varying is True

@@ -75,6 +75,24 @@ class Comparisons:
                 if bound.text not in names:
                     yield binary(one.text, symbol, Text(bound.text))
 
+    def both(self, at: Expression, coordinates: Iterable[Coordinate], *, outside: bool = False) -> Iterator[Text]:
+        """A coordinate that is counted beside a pitch below it, and another one below each other bound; `outside`: one
+        of the two not below."""
+        symbol, joined = (">=", "||") if outside else ("<", "&&")
+        held = [one for one in coordinates if all(self._pool.visible(part, at) for part in one.parts)]
+        bounds = self._bounds(at)
+        for inner in held:
+            pitch = inner.pitch
+            if pitch is None or not pitch.atom or pitch.kind == "literal" or not self._pool.visible(pitch, at):
+                continue
+            beside = binary(inner.text, symbol, text_of(pitch))
+            for outer in held:
+                if outer.pitch is None and outer.text.text != inner.text.text:
+                    for bound in bounds:
+                        if bound.text != pitch.text:
+                            yield binary(binary(outer.text, symbol, Text(bound.text)), joined, beside)
+            return
+
     def _between(self, at: Expression, unused: Atom) -> Iterator[Text]:
         """An unused coordinate held against those that the condition names, under an unused flag if there is one."""
         flags = [

@@ -15,6 +15,8 @@ from wmmadiag.diagnose.operators.zeros import fallbacks, zero_of
 
 _CHOSEN = 6
 """Comparisons that choose a thread, for one store."""
+_TWO = 4
+"""Comparisons of two coordinates, for one store."""
 _WIDE = {"16": "uint4", "8": "uint2", "4": "unsigned"}
 
 
@@ -35,16 +37,19 @@ def guard_less(program: Program) -> Iterator[Draft]:
 
 @operator
 def guard_more(program: Program) -> Iterator[Draft]:
-    """A store only where a coordinate of it is below a bound, or one of the threads that store the same does it."""
+    """A store only where a coordinate of it is below a bound, or two are, or one of the threads that store the same
+    does it."""
     known = comparisons(program)
     for statement in program.statements:
-        target = _stored(statement)
+        target = stored(statement)
         if target is None:
             continue
         names = varying_names(statement.expressions[0])
         chosen = (one for one in _choosing(program) if pools(program).visible(one, target))
         told = [text_of(one) for one, _ in zip(chosen, range(_CHOSEN), strict=False) if not one.names & target.names]
-        for condition in (*_conditions(known, statement.expressions[0], names), *told):
+        whole = statement.expressions[0]
+        two = list(known.both(whole, coordinates_in([whole])))[:_TWO]
+        for condition in (*two, *_conditions(known, whole, names), *told):
             yield statement_replaced(
                 statement, f"if ({condition.text}) {_source(statement)}", f"if {condition.text}", "guard"
             )
@@ -88,7 +93,7 @@ def else_nought(program: Program) -> Iterator[Draft]:
         inner = statement.children[0]
         while inner.kind == "block" and len(inner.children) == 1:
             inner = inner.children[0]
-        target = _stored(inner)
+        target = stored(inner)
         if target is None and statement.braced:
             yield from _copy_or_nought(statement, inner)
         if target is None or inner.expressions[0].operator != "=":
@@ -132,7 +137,7 @@ def _conditions(known: Comparisons, one: Expression, names: frozenset[str]) -> I
     yield from known.built(one, coordinates_in([one]))
 
 
-def _stored(statement: Statement) -> Expression | None:
+def stored(statement: Statement) -> Expression | None:
     """The place in memory that a statement, which is one assignment, stores to."""
     if statement.kind != "expression" or not statement.expressions or statement.expressions[0].kind != "assignment":
         return None
