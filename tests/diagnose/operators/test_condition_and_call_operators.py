@@ -101,6 +101,7 @@ YIELDS = [
         "wmma::mem_col_major",
     ),
     ("application", "float d = n; out[0] = 1.0f / d;", "1.0f / sqrtf(d)"),
+    ("application", "half h = __float2half(a[0] + b[0]); out[0] = sqrtf(__half2float(h));", "sqrtf(a[0] + b[0])"),
     ("inward", "out[0] = sqrtf(a[0]) + b[0];", "sqrtf(a[0] + b[0])"),
     ("inward", "float x = a[0]; out[0] = b[0] - fmaxf(x, 0.0f);", "= fmaxf(b[0] - x, 0.0f)"),
     ("inward", "out[0] = sqrtf(a[0] * alpha);", "= sqrtf(a[0]) * alpha"),

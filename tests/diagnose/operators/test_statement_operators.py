@@ -163,6 +163,17 @@ YIELDS = [
         "int x = 0, y = 0; for (int i = 0; i < m; ++i) { x += 4; if (x >= n) ++y; out[i] = a[x] + b[y]; }",
         "if (x >= n) { x -= n; ++y; }",
     ),
+    (
+        "moved",
+        "float x = 0; for (int i = 0; i < n; ++i) {"
+        " const float f = a[i]; out[0] = f; out[1] = f; out[2] = f; x *= f; }",
+        "const float f = a[i]; x *= f; out[0] = f;",
+    ),
+    (
+        "stored_back",
+        "__shared__ float s[4]; float m = s[n]; m = fmaxf(m, a[0]); const float f = s[n] - m; out[0] = f;",
+        "const float f = s[n] - m; s[n] = m; out[0] = f;",
+    ),
     (  # rows of a thread's warp, in memory
         "scaled",
         "__shared__ float s[512]; int lane = threadIdx.x % 32; for (int r = 0; r < n; ++r) { const float f = a[r];"

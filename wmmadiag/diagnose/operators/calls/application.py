@@ -46,5 +46,6 @@ def _uncalled(program: Program) -> Iterator[str]:
 
 
 def _calls(one: Expression, name: str) -> bool:
+    """Whether it is called already, or what another function of reals is given: a conversion to another type is none."""
     around = one.parent
-    return one.operator == name or (around is not None and around.kind == "call")
+    return one.operator == name or (around is not None and around.kind == "call" and around.type.kind == "float")

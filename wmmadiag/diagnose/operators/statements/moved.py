@@ -42,7 +42,7 @@ class _Piece:
 @operator
 def moved(program: Program) -> Iterator[Draft]:
     """A statement, or several beside each other that do alike, out of the loop or branch around them, into the one
-    beside them, or past their neighbours."""
+    beside them, or past their neighbours; an assignment as early in its block as can be, or to its end."""
     known = shapes(program)
     for one in program.statements:
         if one.kind not in _MOVABLE or not one.braced or one.parent is None:
@@ -53,6 +53,8 @@ def moved(program: Program) -> Iterator[Draft]:
         for distance in range(1, (_FARTHEST if one.kind == "expression" else 1) + 1):
             if one.index + distance < len(one.block):
                 yield from _past(alone, _Piece(*[one.block[one.index + distance]] * 2))
+        if one.role in ("accumulation", "assignment"):
+            yield from _far(alone)
         run = _run(one, known)
         if run is not None:
             yield from _out(run)
@@ -88,6 +90,19 @@ def _past(one: _Piece, later: _Piece) -> Iterator[Draft]:
         yield _move(one, later.last.end, f"\n{indent(one.first)}{one.text_at(indent(one.first))}", "later")
     if later.first.kind in _MOVABLE and not _declares(one.block[one.first.index : later.first.index], later):
         yield _move(later, one.first.start, f"{later.text_at(indent(one.first))}\n{indent(one.first)}", "sooner")
+
+
+def _far(one: _Piece) -> Iterator[Draft]:
+    """Behind what declares the names of an assignment, and behind all else, where neither is near."""
+    block, at = one.block, one.first.index
+    names = {part.text for whole in one.first.whole_expressions() for part in whole.under() if part.kind == "name"}
+    made = [other.index for other in block[:at] if any(variable.name in names for variable in other.declares)]
+    first = block[max(made, default=-1) + 1]
+    if at - first.index > _FARTHEST:
+        yield _move(one, before_pragmas(first), f"{one.text_at(indent(first))}\n{indent(first)}", "as early as can be")
+    last = block[-1]
+    if last.index - at > _FARTHEST and last.kind not in ("jump", "return"):
+        yield _move(one, last.end, f"\n{indent(last)}{one.text_at(indent(last))}", "to the end")
 
 
 def _out(one: _Piece) -> Iterator[Draft]:

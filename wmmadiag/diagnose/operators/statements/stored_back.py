@@ -15,7 +15,8 @@ _MOST = 2
 
 @operator
 def stored_back(program: Program) -> Iterator[Draft]:
-    """`p[i] = x;` after the last statement of a block that changes an `x` that the block makes of `p[i]`."""
+    """`p[i] = x;` after the last statement of a block that changes an `x` that the block makes of `p[i]`, or that reads
+    `p[i]`."""
     for one in program.statements:
         name, made = _made(one)
         for value in _places(program, made) if made is not None and not one.unit.macro else ():
@@ -25,8 +26,10 @@ def stored_back(program: Program) -> Iterator[Draft]:
             last = next((other for other in reversed(later) if _changes(other, name)), None)
             if last is None and value is not made:
                 last = one
-            if last is not None and last.braced and pools(program).visible_within(value, last, ""):
-                yield inserted_after(last, f"{value.text} = {name};", f"{name} put back", "statement")
+            reader = next((other for other in reversed(later) if last is not None and _reads(other, value.text)), None)
+            for at in {id(at): at for at in (last, reader) if at is not None}.values():
+                if at.braced and at.kind not in ("return", "jump") and pools(program).visible_within(value, at, ""):
+                    yield inserted_after(at, f"{value.text} = {name};", f"{name} put back", "statement")
 
 
 def _made(one: Statement) -> tuple[str, Expression | None]:
@@ -55,6 +58,10 @@ def _place(program: Program, value: Expression) -> bool:
     if value.kind == "call":
         return value.operator in program.macros and value.receiver is None
     return value.kind == "subscript" or (value.kind == "unary" and value.operator == "*")
+
+
+def _reads(one: Statement, text: str) -> bool:
+    return any(part.text == text for whole in one.whole_expressions() for part in whole.under())
 
 
 def _changes(one: Statement, name: str) -> bool:
