@@ -30,7 +30,8 @@ def application(program: Program) -> Iterator[Draft]:
             continue
         if one.assigned or one.fixed:
             continue
-        for name in functions if one.role in _ROLES else uncalled if one.role in _PARTS else ():
+        whole = one.role in _ROLES or _converted(one)
+        for name in functions if whole else uncalled if one.role in _PARTS else ():
             if not _calls(one, name):
                 yield replaced(one, Text(f"{name}({one.text})", precedence.POSTFIX), f"{name} of {one.text}")
 
@@ -46,6 +47,12 @@ def _uncalled(program: Program) -> Iterator[str]:
 
 
 def _calls(one: Expression, name: str) -> bool:
-    """Whether it is called already, or what another function of reals is given: a conversion to another type is none."""
+    """Whether it is called already, or is what another function is given; to convert something is none."""
     around = one.parent
-    return one.operator == name or (around is not None and around.kind == "call" and around.type.kind == "float")
+    return one.operator == name or (around is not None and around.kind == "call" and not _converted(one))
+
+
+def _converted(one: Expression) -> bool:
+    """Whether it is made a number of another type."""
+    around = one.parent
+    return around is not None and around.kind == "call" and len(around.operands) == 1 and around.type.kind == "half"
