@@ -26,6 +26,12 @@ YIELDS = [
         "int r = threadIdx.x; out[0] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
         "a[r + m + (size_t)(blockIdx.x + threadIdx.y) * n]",
     ),
+    ("term_more", "int w = threadIdx.x; out[w + m / 8] = a[m / 4];", "a[(m + w * 8) / 4]"),
+    (
+        "variable",
+        "const int most = min(n, m - (int)blockIdx.x); for (int i = 0; i < n; ++i) out[i] = a[i] * most;",
+        "i < most",
+    ),
     (  # where it stands for the same
         "together",
         "int t = threadIdx.x; for (int i = 0; i < m - 1; ++i) out[i % (m - 1)] = a[t % (m - 1)];",

@@ -78,12 +78,13 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         likely += _unused(atom, roles, scope) + 3 * (atom.text in idle)
         likely += (roles is not None and one.role in roles) + 3 * (atom.text in holding)
         likely += 2 * (atom.text in beside) + (atom.text in near or atom.text in counters)
-        likely += one.text in pool.made_of.get(atom.root, ()) or atom.text in pool.made_of.get(one.text, ())
+        of_it = one.text in pool.made_of.get(atom.root, ())
+        likely += of_it or atom.text in pool.made_of.get(one.text, ())
         likely += 2 * (bool(made) and made == pool.made_of.get(atom.root))
         likely += bool(parts & parts_of(atom.text)) or _nearly(one.text, atom.text)
         likely += sort is not None and sort == _sort(scope, atom.root or atom.text)
         likely -= one.role in _SIZES and one.varying is None and atom.varying is True
-        likely -= 2 * (one.type.kind == "integer" and {one.varying, atom.varying} == {True, False})
+        likely -= 2 * (one.type.kind == "integer" and {one.varying, atom.varying} == {True, False} and not of_it)
         late = pool.uses[atom.text] if atom.constant else place
         rated.append((-likely, atom.root != atom.text and not atom.constant, -late, atom))
     wanted = (most or _MOST.get(one.role, _MOST_OTHERS)) + (_MOST_MEMBERS if of else 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
-from wmmadiag.diagnose.operators.making import Text, text_of
+from wmmadiag.diagnose.operators.making import Text, binary, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Atom, pools
@@ -15,7 +15,7 @@ from wmmadiag.diagnose.operators.pools import Atom, pools
 _MOST = 6
 # log2(e) and ln(2): what lies between powers of e and powers of 2.
 _LOGARITHMS = ("1.4426950408889634f", "0.6931471805599453f")
-_MOST_MEMBERS, _MOST_SHIFTS = 3, 4
+_MOST_MEMBERS, _MOST_SHIFTS, _MOST_UNITS = 3, 4, 2
 _MOST_FACTORS, _MOST_NUMBERS, _MOST_BOUNDS, _MOST_OFFSETS = 5, 2, 3, 12
 
 
@@ -34,6 +34,8 @@ class Partners:
         further: dict[str, Expression] = {}
         # Terms, by another term of the same sum.
         self._beside: dict[str, dict[str, tuple[Expression, bool]]] = defaultdict(dict)
+        # Of what `w` is added to `x / p`, by `x`: `w` and `p`.
+        self._in_units: dict[str, list[tuple[Expression, Expression]]] = defaultdict(list)
         # What is added to something, and what is multiplied, or divides.
         self._added: set[str] = set()
         self._scaled: set[str] = set()
@@ -124,7 +126,8 @@ class Partners:
         return self._visible(one, list((beside | self._offsets).values()), {*own}, most)
 
     def terms(self, one: Expression) -> Iterator[tuple[Text, bool]]:
-        """What is added to one of its terms elsewhere, with whether it is subtracted."""
+        """What is added to one of its terms elsewhere, with whether it is subtracted; `w * p`, too, where `w` is added
+        to `x / p`."""
         own = dict.fromkeys(part.expression.text for part in sums.terms(one))  # in their order
         found: dict[str, tuple[Expression, bool]] = {}
         for text in own:
@@ -144,6 +147,10 @@ class Partners:
         for text in self._shifts(one):
             if text not in own and text not in found:
                 yield Text(text), False
+        for text in own:
+            for part, size in self._in_units[text][:_MOST_UNITS]:
+                if self._pool.visible(part, one) and self._pool.visible(size, one):
+                    yield binary(text_of(part), "*", text_of(size)), False
 
     def _shifts(self, one: Expression) -> list[str]:
         """The names in scope that are added wherever they are used, and never multiplied: where something begins, by
@@ -157,6 +164,10 @@ class Partners:
             kept = first.expression
             if kept.type.address:
                 continue
+            if kept.kind == "binary" and kept.operator == "/" and not first.negative:
+                beside = (second.expression for second in held if second is not first and not second.negative)
+                units = [(part, kept.operands[1]) for part in beside if part.type.whole]
+                self._in_units[kept.operands[0].text] += units
             if one.type.address:
                 self._offsets.setdefault(kept.text, kept)
                 # The beginning of a product is an offset of something smaller.

@@ -45,8 +45,8 @@ def factor_more(program: Program) -> Iterator[Draft]:
 
 @operator
 def term_more(program: Program) -> Iterator[Draft]:
-    """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere; `a - n` where
-    `a < n` does not hold."""
+    """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere; `a + t * n` where
+    `a / n + t` stands elsewhere; `a - n` where `a < n` does not hold."""
     known = partners(program)
     for one in program.expressions:
         if one.assigned or one.kind in ("list", "assignment", "conditional") or not sums.top(one):
