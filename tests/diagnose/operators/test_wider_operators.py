@@ -24,6 +24,8 @@ YIELDS = [
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[(i + 16 * j) * n + j];",
      "a[i + 16 * j + j * n]"),
     ("element_more", "int i = threadIdx.x; float g = a[i]; out[i] = g;", "g = b[i] > 0.0f ? a[i] : 0.0f;"),
+    ("element_more", "__shared__ half s[64]; int i = threadIdx.x; float g = a[i]; out[i] = g;",
+     "g = static_cast<float>(s[i]) > 0.0f ? a[i] : 0.0f;"),
     ("flat_transposed", "int i = threadIdx.x; float y = a[i / 16 + i % 16]; out[0] = y * b[i];",
      "b[i % 16 * 16 + i / 16]"),
     ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),

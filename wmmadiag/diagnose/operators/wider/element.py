@@ -10,6 +10,7 @@ from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Atom, pools
 from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.zeros import zero_of
 
 _ROLES = frozenset({"value", "factor", "term", "denominator", "initial value"})
 _REAL = frozenset({"float", "half"})
@@ -41,13 +42,17 @@ def element_more(program: Program) -> Iterator[Draft]:
                 else:
                     for symbol in _OPERATORS:
                         yield replaced(one, binary(text_of(one), symbol, made), f"{symbol} {made.text}")
-                    yield replaced(one, _where(made, one), f"where {made.text} is more than nought")
+                    yield replaced(one, _where(program, table, index, one), f"where {made.text} is more than nought")
 
 
-def _where(made: Text, one: Expression) -> Text:
+def _where(program: Program, table: Atom, index: str, one: Expression) -> Text:
     """`t[i] > 0.0f ? x : 0.0f`: what passes a rectifier goes back through it."""
-    nought = "__float2half(0.0f)" if one.type.kind == "half" else "0.0f"
-    text = f"{wrapped(made, precedence.UNARY)} > 0.0f ? {wrapped(text_of(one), precedence.UNARY)} : {nought}"
+    nought = zero_of(program, one) or "0.0f"
+    held = table.type.of
+    single = f"{table.text}[{index}]"
+    if held is not None and held.kind == "half":  # which is compared with no float
+        single = f"static_cast<float>({single})"
+    text = f"{single} > 0.0f ? {wrapped(text_of(one), precedence.UNARY)} : {nought}"
     return Text(text, precedence.CONDITIONAL)
 
 
