@@ -226,3 +226,14 @@ def test_every_role_of_an_expression_has_one_name() -> None:
 )
 def test_a_name_follows_from_the_role_and_from_what_the_change_does(role: str, shown: str, name: str) -> None:
     assert name_of(Change("number", (), "expression", role, ""), shown).id == name
+
+
+def test_a_part_of_the_effort_is_kept_for_what_comes_behind_a_good_part() -> None:
+    ledger = Ledger(effort_named("normal"))
+    ledger.instructions = ledger.effort.instructions + 5
+    assert ledger.spent
+    ledger.reserve()
+    assert not ledger.spent
+    left = ledger.effort.instructions - ledger.instructions
+    ledger.reserve()  # it is there already
+    assert ledger.effort.instructions - ledger.instructions == left > 0

@@ -97,6 +97,7 @@ class _Hunt:
     answers: list[Confirmed] = field(default_factory=list)
     sketches: Sketches | None = None  # of the base's source, once they were asked for
     pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
+    followed: set[Change] = field(default_factory=set)  # what mends a good part, from which the search went on
 
     def look(self, order: Sequence[Ranked], most: int | None = None) -> bool:
         """Try changes; whether one mends every case."""
@@ -152,7 +153,11 @@ def _followed(hunt: _Hunt) -> bool:
     """The likeliest changes beside one that mends a good part: of two mistakes, one may be found."""
     if hunt.found.ledger.effort.bugs == 1 or any(one.right for one in hunt.answers):
         return False
-    steps = (Step(one, hunt.sources) for one in helpful_at_once(hunt.tried))
+    helps = [one for one in helpful_at_once(hunt.tried) if one.ranked.change not in hunt.followed]
+    hunt.followed |= {one.ranked.change for one in helps}
+    if helps:
+        hunt.found.ledger.reserve()
+    steps = (Step(one, hunt.sources) for one in helps)
     bases = (held for step in steps for held in keeping(hunt.found, hunt.base, step, hunt.base.trials.case, _DEEPER))
     return any(_look(hunt.found, held, hunt.cases, hunt.tell) for held in bases)
 
@@ -248,8 +253,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _filled, _solved, _all, _twice, _filled_further, _twice, _less_likely, _deeper, _two,
-    _fewer_threads,
+    _likeliest, _followed, _filled, _solved, _all, _twice, _filled_further, _twice, _less_likely, _followed, _deeper,
+    _two, _fewer_threads,
 )  # fmt: skip
 
 

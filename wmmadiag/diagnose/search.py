@@ -36,6 +36,8 @@ _GOOD = 0.25
 """Share of what is wrong that a change mends, from which it is followed at once."""
 _FIRST = 2
 """How many of those."""
+_RESERVED = 8
+"""Such a part of the effort's warp instructions is kept for the search behind what mends a good part."""
 _STARTS = 3
 """Changes that mend a part, from which the search goes on."""
 
@@ -78,6 +80,7 @@ class Ledger:
     watched: int = 0  # warp instructions of runs in which what checks complain of was counted
     refused: int = 0
     instructions: int = 0
+    allowed: int = 0  # instructions that the effort had at first, once a part of them was kept
     # by name of operator and role, how many changes; `mended`: how many of them make the case right
     tried: dict[tuple[str, str], int] = field(default_factory=dict)
     complete: bool = True  # whether every change of the source was tried
@@ -89,6 +92,13 @@ class Ledger:
     def spent(self) -> bool:
         """Nothing more may be tried."""
         return self.changes >= self.effort.changes or self.instructions >= self.effort.instructions
+
+    def reserve(self) -> None:
+        """Keep a part of the effort for what comes next, whatever was spent before."""
+        self.allowed = self.allowed or self.effort.instructions
+        least = self.allowed // _RESERVED
+        if self.effort.instructions - self.instructions < least:
+            self.effort = replace(self.effort, instructions=self.instructions + least)
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         """Count some outcomes."""
