@@ -202,7 +202,8 @@ def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatc
 def test_ctrl_c_during_a_search(here: Path) -> None:
     before = sorted(here.iterdir())
     # Wrong in a way that no change mends, so that it is still at it when the signal comes.
-    path = card(here, RIGHT.replace("B + k * N + c, N", "B + (k * 7 + c * 3) % 5, N"))
+    wrong = RIGHT.replace("B + k * N + c, N", "B + (k * 7 + c * 3) % 5, N")
+    path = card(here, wrong.replace("A + r * K + k, K", "A + (r * 5 + k * 3) % 7, K"))
     command = [sys.executable, "-m", "wmmadiag", "diagnose", path]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ

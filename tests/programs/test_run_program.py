@@ -122,10 +122,10 @@ def test_parts_of_cub_for_kernels(tmp_path: Path) -> None:
 
 
 def test_what_the_host_compiler_refuses_has_a_next_step(tmp_path: Path) -> None:
-    done = run(tmp_path, "texture<float> t;\nint main() {}\n")
+    done = run(tmp_path, "surface<void, 2> s;\nint main() {}\n")
     assert done.returncode == 2
     assert "program.cu:1:1: host code: " in done.stderr
-    assert "next: texture references left CUDA with 12.0" in done.stderr
+    assert "next: surface references left CUDA with 12.0" in done.stderr
 
 
 def test_two_main_functions_are_no_program(tmp_path: Path) -> None:

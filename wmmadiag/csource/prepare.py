@@ -43,6 +43,8 @@ _ALLOCATION = re.compile(
     rb"(?P<before>(?:(?<!:):|[;{}=(),?!]|\b(?:return|else|do)\b)\s*)"
     rb"\boperator\s+(?:new|delete)\b(?:\s*\[\s*\])?(?=\s*\()"
 )
+# `template class C<half>;`: the grammar wants a name behind it.
+_CLASS_INSTANTIATION = re.compile(rb"\btemplate(?=\s+(?:class|struct|union)\s+[\w:]+\s*<[^;{}()]*>\s*;)")
 _ENUM_BASE = re.compile(rb"(?<=\benum)\s*:\s*[\w:\s]+?(?=\s*\{)")
 _UNKNOWN_CALL = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}(?=\s*\()")
 # Literals are concatenated with macros that stand for literals: "ldmatrix" SHAPE ".b16".
@@ -82,6 +84,7 @@ def prepared(data: bytes, code: Code) -> bytes:
     _each(text, code.code, _UNKNOWN_MACRO, lambda found: found if found in _NO_MACRO else blank(found))
     _each(text, code.code, _CONVENTION, blank)
     _each(text, code.code, _ALLOCATION, lambda found: re.sub(rb"[^\w\r\n]", b"_", found))
+    _each(text, code.code, _CLASS_INSTANTIATION, blank)
     _each(text, code.code, _ENUM_BASE, blank)
     _each(text, code.code, LAMBDA_SPACE, blank)
     _template_heads(text, code.code)

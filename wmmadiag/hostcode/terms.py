@@ -333,6 +333,21 @@ def text(term: Term) -> str:
     return _text(term)[0]
 
 
+def _bare(term: Term) -> Term:
+    while term.op in _TRANSPARENT:
+        term = term.args[0]
+    return term
+
+
+def _product(term: Term) -> bool:
+    """Whether it is a product that needs no parentheses behind a factor: 2 * (n // 2 * n) is no 2 * n // 2 * n."""
+    while term.op == "*":
+        term = _bare(term.args[0])
+        if term.op != "*":
+            return _PRECEDENCE.get(term.op, 12) > _PRECEDENCE["*"]
+    return False
+
+
 def _text(term: Term) -> tuple[str, int]:
     if term.op == "number":
         shown = term.args[0]
@@ -358,10 +373,8 @@ def _text(term: Term) -> tuple[str, int]:
     if len(term.args) == 1:
         return _SPELT.get(term.op, term.op) + _held(term.args[0], own), own
     chained = term.op in _COMPARISONS  # Python reads a < b < c otherwise
-    follower = term.args[1]
-    while follower.op in _TRANSPARENT:
-        follower = follower.args[0]
-    alike = term.op in ("+", "and", "or") or follower.op == term.op == "*"  # 2 * (1 // n) is no 2 * 1 // n
+    follower = _bare(term.args[1])
+    alike = term.op in ("+", "and", "or") or (term.op == "*" and _product(follower))
     left, right = _held(term.args[0], own + chained), _held(follower, own + (not alike))
     return f"{left} {term.op} {right}", own
 

@@ -255,7 +255,10 @@ class DeviceHalf:
                 if name is not None:
                     break
             else:
-                raise UnsupportedError(f"{kernel.name} launches a kernel that no source of the program defines")
+                raise UnsupportedError(
+                    f"{kernel.name} launches a kernel that no source of the program defines",
+                    hint="give `wmmadiag run` the source that defines it, too",
+                )
             key = (number, name)
             if key not in self._nested:
                 entry = next(each for each in compilation.entries if each.name == name)
