@@ -63,6 +63,12 @@ def test_a_right_kernel_is_right_under_the_reading_that_fits(tmp_path, parts, na
     assert named in " ".join(report.assumed)
 
 
+@pytest.mark.parametrize("parts", [COLUMNS, {**ROWS, "EPILOGUE": RELU}])
+def test_a_diagnosis_takes_the_reading_that_fits_as_a_check_does(tmp_path, parts):
+    checked(tmp_path, parts)
+    assert wmmadiag.diagnosis(tmp_path / "k.cu").outcome == "right"
+
+
 def test_a_kernel_of_something_else_is_undecided_and_the_question_asked(tmp_path):
     report = checked(tmp_path, {**ROWS, "EPILOGUE": SQUARED})
     assert report.exit_code == 3

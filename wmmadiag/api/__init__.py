@@ -350,7 +350,9 @@ def diagnosis(
     """
     from wmmadiag.diagnose.engine import diagnose_card
     from wmmadiag.subject import repeating
+    from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.settling import read_right
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
@@ -361,10 +363,13 @@ def diagnosis(
             f"'{card.entry}' launches several kernels, which were judged as one; a diagnosis is of one kernel",
             hint=f"name it: --entry {shlex.quote(several[0])}",
         )
+    target, compiling = card_target(card, arch, backend), SubjectCompiler(compiler, use_cache=use_cache)
+    card = read_right(
+        card, target, lambda one: check_card(one, arch=target, inputs=inputs, seed=seed, compiler=compiling)
+    )
     return diagnose_card(
-        card, arch=card_target(card, arch, backend), backend=backend, variant=variant, cases=cases, seed=seed,
-        inputs=inputs, checks=checks, effort=effort, progress=progress,
-        compiler=SubjectCompiler(compiler, use_cache=use_cache),
+        card, arch=target, backend=backend, variant=variant, cases=cases, seed=seed,
+        inputs=inputs, checks=checks, effort=effort, progress=progress, compiler=compiling,
         words=repeating.options({"compiler": (compiler, "auto")}),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.alternatives import ReadingWork, TriedReading, alternatives, elements
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.card_session import CardSession
+from wmmadiag.subject.card_session import CardSession, most_tried, session_for, usual_backend
 from wmmadiag.subject.drafts.other_sizes import resized_cards
 from wmmadiag.subject.drafts.sizes import RAGGED
 
@@ -54,6 +54,29 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
         if work.over:
             break
     return asking or _unsettled(card, report, tried)
+
+
+def read_right(card: Card, arch: str, check: Check) -> Card:
+    """A derived card, or the one of another reading under which its kernel is right, as `settled` takes it.
+
+    Args:
+        check: runs a card's cases.
+    """
+    if card.derived is None:
+        return card
+    report = check(card)
+    if _is_error(report) or _is_read_right(report):
+        return card
+    limit = most_tried(report, None)
+    session, work = session_for(card, arch, usual_backend(limit), None), ReadingWork()
+    for _, other in alternatives(card, session, TriedReading(), work):
+        found = check(other)
+        if _is_read_right(found):
+            return other
+        work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
+        if work.over:
+            break
+    return card
 
 
 def _ignores(card: Card) -> bool:
