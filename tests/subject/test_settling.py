@@ -69,6 +69,14 @@ def test_a_diagnosis_takes_the_reading_that_fits_as_a_check_does(tmp_path, parts
     assert wmmadiag.diagnosis(tmp_path / "k.cu").outcome == "right"
 
 
+def test_a_diagnosis_of_a_wrong_kernel_assumes_the_reading_that_most_elements_are_near_with(tmp_path):
+    late = {**COLUMNS, "EPILOGUE": "if (blockIdx.x == 1) wmma::fill_fragment(c, 0.0f);"}
+    checked(tmp_path, late)
+    found = wmmadiag.diagnosis(tmp_path / "k.cu")
+    assert [cause.verdict for cause in found.causes] == ["likely"]
+    assert any("B stored as N×K" in one and "are near" in one for one in found.assumed)
+
+
 def test_a_kernel_of_something_else_is_undecided_and_the_question_asked(tmp_path):
     report = checked(tmp_path, {**ROWS, "EPILOGUE": SQUARED})
     assert report.exit_code == 3

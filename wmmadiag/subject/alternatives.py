@@ -66,6 +66,7 @@ class TriedReading:
 
     best: str = ""  # the reading under which most elements are near, in words; "" for the one that was assumed
     part: float = 0.0  # which part of them
+    card: Card | None = None  # with that reading
     ran: bool = False  # whether the kernel came to its end at all
     count: int = 0  # how many readings
     # operation → reading → the largest part of the elements that were near with it
@@ -275,7 +276,7 @@ def _readings(
             continue
         parts[name] = max(part, parts.get(name, 0.0))
         if part > tried.part:
-            tried.part, tried.best = part, name
+            tried.part, tried.best, tried.card = part, name, other
         if part >= _NEAR:
             if _is_right(read):
                 yield name, other

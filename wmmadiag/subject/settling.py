@@ -57,7 +57,8 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
 
 
 def read_right(card: Card, arch: str, check: Check) -> Card:
-    """A derived card, or the one of another reading under which its kernel is right, as `settled` takes it.
+    """A derived card, or the one of another reading: under which its kernel is right, as `settled` takes it, or under
+    which most elements are near, which is assumed then.
 
     Args:
         check: runs a card's cases.
@@ -68,15 +69,18 @@ def read_right(card: Card, arch: str, check: Check) -> Card:
     if _is_error(report) or _is_read_right(report):
         return card
     limit = most_tried(report, None)
-    session, work = session_for(card, arch, usual_backend(limit), None), ReadingWork()
-    for _, other in alternatives(card, session, TriedReading(), work):
+    session, work, tried = session_for(card, arch, usual_backend(limit), None), ReadingWork(), TriedReading()
+    for _, other in alternatives(card, session, tried, work):
         found = check(other)
         if _is_read_right(found):
             return other
         work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
         if work.over:
             break
-    return card
+    if tried.card is None or not tried.best or tried.part < _PART:
+        return card
+    near = f"{tried.best}, with which {tried.part:.0%} of the elements are near"
+    return replace(tried.card, assumed=(*tried.card.assumed, near))
 
 
 def _ignores(card: Card) -> bool:
