@@ -107,7 +107,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
             before = next((one for one in programs if one.path == outcome.task.path), None)
             whole = check_program(outcome.task, outcome, args, before)
             programs.append(whole)
-            outcome = replace(outcome, code=whole.code_with(outcome))
+            # What somebody said of the kernel and is not known is a mistake, whatever its program says of itself.
+            if not (args.computes and judged.error and not judged.asked):
+                outcome = replace(outcome, code=whole.code_with(outcome))
             guessed = outcome.report is not None and not settled(judged) and whole.launched
             outcome = replace(outcome, recorded=None) if guessed else outcome
         outcomes.append(outcome)
