@@ -67,7 +67,12 @@ def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress
     kept = [one for one in every[:_OF] if one not in near.refused]
     if not ledger.spent and _pairs(found, base, kept, cases, tell):
         return True
-    return not base.kept and _Singles(found, base, cases, tell, _FURTHER).mended(every[_OF:])
+    if base.kept:
+        return False
+    others = _Singles(found, base, cases, tell, _FURTHER)
+    right = others.mended(every[_OF:])
+    ledger.complete = not near.left and not others.left
+    return right
 
 
 @dataclass(slots=True)
@@ -81,11 +86,13 @@ class _Singles:
     at_once: int = _CHECKED
     fewer: list[Tried] = field(default_factory=list)  # those that take some findings away, and add none
     refused: set[Ranked] = field(default_factory=set)  # by the compiler
+    left: bool = False  # whether some were not tried
 
     def mended(self, waiting: Sequence[Ranked]) -> bool:
         """Try them as far as the effort goes; whether one mends every case."""
         ledger, trials = self.found.ledger, self.base.trials
         checks = ledger.effort.checked
+        self.left = True
         while waiting and checks > 0 and not ledger.spent:
             part, waiting = waiting[: self.at_once], waiting[self.at_once :]
             bare = trials.try_batch([one.change for one in part])
@@ -97,6 +104,7 @@ class _Singles:
                 return True
             checks -= len(wanted)
             self.refused |= {one.ranked for one in tried if one.outcome.verdict == "refused"}
+        self.left = bool(waiting)
         return False
 
 
