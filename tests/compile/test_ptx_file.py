@@ -81,3 +81,9 @@ def test_languages_by_name() -> None:
     assert is_ptx("a/b.ptx") and is_ptx(Path("B.PTX")) and not is_ptx("ptx.cu")
     assert all(map(is_c_family, ("a.cu", "b.CUH", "c.inl", "/cuda/std/utility")))
     assert not any(map(is_c_family, ("a.py", "k.ptx", "a.mojo", "a.rs", "a.jl", "b.toml")))
+
+
+def test_of_a_folder_one_file_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="it is a folder") as raised:
+        read_text(tmp_path)
+    assert raised.value.hint == "name one file in it"

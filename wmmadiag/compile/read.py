@@ -108,7 +108,8 @@ def _content(path: Path, most: int) -> bytes:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             what = next((words for test, words in _KINDS if test(status.st_mode)), "no regular file")
-            raise ConfigurationError(f"{path}: cannot be read: it is {what}", hint="write the text to a file")
+            hint = "name one file in it" if stat.S_ISDIR(status.st_mode) else "write the text to a file"
+            raise ConfigurationError(f"{path}: cannot be read: it is {what}", hint=hint)
         if status.st_size > most:
             raise ConfigurationError(
                 f"{path}: {status.st_size >> 20} MiB are more than the {most >> 20} MiB that are read",
