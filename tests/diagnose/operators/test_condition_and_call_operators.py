@@ -71,6 +71,17 @@ YIELDS = [
         " if (r < m) x += b[r]; out[r * n + c] = x; }",
         "c = i % 8; if (r >= m || c >= n) continue; float x = a[c];",
     ),
+    (
+        "skipped",
+        "for (int i = threadIdx.x; i < 64; i += 32) { int p = i + m; float x = b[i]; if (i < n) x += a[i];"
+        " out[p / m * 64 + p % m] = x; }",
+        "int p = i + m; if (p >= n) continue; float x",
+    ),
+    (
+        "guard_more",
+        "int p = threadIdx.x; if (p > 3) b[p] = a[0]; float x = p < n; out[p / m * 64 + p % m] = x;",
+        "if (p < n) out[p / m",
+    ),
     ("value_guarded", f"{ROWS} float x = a[r0 + r]; out[0] = x;", "r0 + r < n ? a[r0 + r] : 0.0f"),
     ("else_nought", f"{ROWS} if (r < n) out[r] = a[r];", "out[r] = r < n ? a[r] : 0.0f;"),
     (

@@ -165,6 +165,8 @@ def _counted(one: Expression) -> Iterator[Coordinate]:
             beside.append(_bare(term.expression))  # what is counted in steps of a number counts with what is between
             within += steps
             plain += [] if steps else beside[-1:]
+        # What is split into rows and columns counts as a whole.
+        within += [part.operands[0] for part in (*steps, *beside[-1:]) if part.operator in ("/", "%")]
     if beside:
         yield _coordinate(beside, pitch)
     if plain and len(plain) < len(beside):
