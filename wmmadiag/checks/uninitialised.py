@@ -77,6 +77,10 @@ def decode(values: Sequence[int]) -> Seen:
 def describe(raw: Raw, context: Context) -> Finding | None:
     """A finding from one pair of read and arrival."""
     kind, space = str(raw["kind"]), str(raw["space"])
+    if space == "shared" and raw["address"] < context.kernel.layout.reserved_shared:
+        return (
+            None  # lent by the system: cooperative groups reset their own bits of a word there, the others tell nothing
+        )
     seen = decode(raw["values"])
     source = "a register (a fragment or variable)" if space == "generic" else array_name(context, space, raw["address"])
     verb = "uses" if space == "generic" else "reads"

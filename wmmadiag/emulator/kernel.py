@@ -197,8 +197,9 @@ class EmulatedKernel:
     def placed(self, launch: Launch, regions: Sequence[Region]) -> tuple[Any, ...]:
         """What every run of the engine takes first: the program, its shape and its memory; `regions`: of `memory`."""
         rows = [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions]
-        reserved, shared = self.kernel.layout.reserved_shared, self.shared_bytes(launch)
-        return self.kernel.program, launch.grid, launch.block, rows, reserved, shared, launch.shared_bytes
+        layout = self.kernel.layout
+        shared = layout.opened_shared + self.shared_bytes(launch)
+        return self.kernel.program, launch.grid, launch.block, rows, layout.shared_begin, shared, launch.shared_bytes
 
     def fault(self, fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], launch: Launch) -> WmmadiagError:
         """The error for a fault as the engine reports it; `standings`: where groups of lanes stand."""
@@ -312,6 +313,10 @@ class EmulatedKernel:
             MemoryExtent(key.rpartition(":")[2], "shared", placed.address, placed.variable.size)
             for key, placed in layout.shared.items()
         ]
+        if layout.opened_shared:
+            extents.append(
+                MemoryExtent("the block's reserved shared memory", "shared", layout.shared_begin, layout.opened_shared)
+            )
         if launch.shared_bytes:
             name = next(iter(layout.dynamic), "dynamic shared memory").rpartition(":")[2]
             extents.append(

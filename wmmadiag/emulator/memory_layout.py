@@ -23,6 +23,9 @@ TABLE_BASE = 0x7E00_0000_0000
 ARGUMENT_BASE = 0x7F00_0000_0000
 """Device addresses of the parameter block, of module variables, of tables of pointers, and of the launch's arrays."""
 
+LENT_SHARED = 512
+"""Bytes of the system's shared memory at `%reserved_smem_offset_1`; cooperative_groups/details/memory.h counts on 288."""
+
 _SHARED_ALIGN = 128
 _GLOBAL_ALIGN = 256
 _GUARD = 1 << 16  # unmapped bytes between variables, so that running past one is seen
@@ -47,6 +50,7 @@ class MemoryLayout:
 
     Shared arrays are aligned generously, as ptxas in practice does, whatever their declaration promises.
     `reserved_shared`: bytes at the start of shared memory that belong to the system.
+    `opened_shared`: the last of those that the kernel asks for by a special register, as cooperative groups do.
     `grid_workspace`: the kernel asks for the workspace of a cooperative launch.
     `addresses`: where variables lie whose place is given.
     `least_aligned`: static shared arrays lie at addresses that have the declared alignment and no more.
@@ -60,6 +64,7 @@ class MemoryLayout:
     dynamic: dict[str, PtxVariable] = field(default_factory=dict)
     static: dict[str, Placed] = field(default_factory=dict)
     static_bytes: int = 0
+    opened_shared: int = 0
     grid_workspace: bool = False
     _next_global: int = GLOBAL_BASE
 
@@ -76,6 +81,16 @@ class MemoryLayout:
             self.static_bytes = offset + variable.size
             self.shared[key] = Placed(variable, self.reserved_shared + offset)
         return self.shared[key].address
+
+    def open_reserved(self) -> int:
+        """Let the kernel use what the system lends of its shared memory; returns the offset."""
+        self.opened_shared = LENT_SHARED
+        return self.reserved_shared - LENT_SHARED
+
+    @property
+    def shared_begin(self) -> int:
+        """Offset of the first byte of shared memory that the kernel may use."""
+        return self.reserved_shared - self.opened_shared
 
     @property
     def declared_static_bytes(self) -> int:

@@ -249,6 +249,8 @@ class Selector:
             return self.constant(0, width)
         if name in _ONE:
             return self.constant(1, width)
+        if name == "%reserved_smem_offset_1" and self.layout.reserved_shared:
+            return self.constant(self.layout.open_reserved(), width)
         if "cluster" in name:
             raise self.unsupported(f"thread-block clusters are not emulated: special register {name}")
         raise self.unsupported(f"special register {name} is not emulated")
