@@ -108,6 +108,28 @@ int main() {
     return cudaDeviceSynchronize() != cudaSuccess;
 }
 """
+# Functions as arguments of kernel templates: instantiations and plain ones, and one that takes a function itself.
+ARGUMENTS = r"""
+#include <cstdio>
+namespace ops {
+template <class T> __device__ T add(T a, T b) { return a + b; }
+template <int (*F)(int)> __device__ int twice(int a, int b) { return F(F(a)) + b; }
+}
+__device__ int next(int a) { return a + 1; }
+__device__ int less(int a, int b) { return a - b; }
+template <class T, T (*F)(T, T)> __global__ void each(T* x, T b) { x[threadIdx.x] = F(x[threadIdx.x], b); }
+int main() {
+    int* x;
+    cudaMallocManaged(&x, 8);
+    x[0] = 1, x[1] = 2;
+    each<int, ops::add<int>><<<1, 2>>>(x, 10);
+    each<int, less><<<1, 2>>>(x, 3);
+    each<int, ops::twice<next>><<<1, 2>>>(x, 100);
+    cudaDeviceSynchronize();
+    printf("%d %d\n", x[0], x[1]);
+    return cudaGetLastError();
+}
+"""
 
 
 def run(folder: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -126,6 +148,11 @@ def test_pointers_to_functions_in_symbols_tables_and_arguments(tmp_path: Path) -
     ]
     assert done.stdout.split() == [str(one) for one in expected], done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def test_functions_are_arguments_of_kernel_templates(tmp_path: Path) -> None:
+    done = run(tmp_path, ARGUMENTS)
+    assert (done.returncode, done.stdout) == (0, "110 111\n"), done.stderr
 
 
 def test_objects_with_virtual_functions_live_from_launch_to_launch(tmp_path: Path) -> None:

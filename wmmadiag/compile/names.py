@@ -24,7 +24,7 @@ def demangle(name: str) -> str:
     full = _runtime_demangler()(name)
     if full is None:
         return qualified_name(name)
-    return _strip_signature(_ABI_TAGS.sub("", full))
+    return without_signature(_ABI_TAGS.sub("", full))
 
 
 def parameter_types(name: str) -> str | None:
@@ -115,7 +115,7 @@ def _no_demangler(name: str) -> str | None:
     return None
 
 
-def _strip_signature(full: str) -> str:
+def without_signature(full: str) -> str:
     """ "void ns::k<3>(__half const*)" → "ns::k<3>"."""
     full = full.replace("(anonymous namespace)", "\0")
     depth, end, start = 0, len(full), 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from wmmadiag.compile.names import without_signature
+
 
 def base_name(kernel: str) -> str:
     """A kernel's plain name: without namespace, template arguments and parameters."""
@@ -9,11 +11,14 @@ def base_name(kernel: str) -> str:
 
 
 def expression_of(name: str) -> str:
-    """An instantiation as NVRTC takes it: functions among its arguments, `&(f(int))`, by their names, `&f`."""
+    """An instantiation as NVRTC takes it: functions among its arguments by their names.
+
+    "k<&(f(int))>" → "k<&f>", "k<&(int g<int>(int))>" → "k<&g<int>>".
+    """
     while (at := name.find("&(")) >= 0:
         depth, end = 1, at + 2
         while end < len(name) and depth:
             depth += {"(": 1, ")": -1}.get(name[end], 0)
             end += 1
-        name = f"{name[:at]}&{name[at + 2 : end - 1].partition('(')[0]}{name[end:]}"
+        name = f"{name[:at]}&{without_signature(name[at + 2 : end - 1])}{name[end:]}"
     return name
