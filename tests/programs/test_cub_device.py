@@ -281,3 +281,31 @@ def test_iterators_whose_references_are_classes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "2.25 -1 2.75\n", done.stderr
+
+
+UTILITIES = r"""
+#define CUB_STDERR
+#include <cub/util_debug.cuh>
+#include <cub/util_device.cuh>
+#include <cstdio>
+__global__ void k() {}
+int main() {
+    int ptx = 0, sm = 0, blocks = 0;
+    cudaError_t error = CubDebug(CUB_NS_QUALIFIER::PtxVersion(ptx));
+    CubDebugExit(cub::SmVersion(sm));
+    CubDebugExit(cub::MaxSmOccupancy(blocks, k, 512));
+    printf("%d %d %d %d\n", error, ptx, sm, blocks);
+    fflush(stdout);
+    k<<<1, 4096>>>();
+    CubDebugExit(cudaSuccess);
+    puts("not reached");
+}
+"""
+
+
+def test_what_cub_tells_of_the_device_and_of_errors(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(UTILITIES)
+    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu", "--arch", "sm_80", "--checks", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "0 800 800 4\n"), done.stderr
+    assert "CUDA error 9 [program.cu, 15]: invalid configuration argument" in done.stderr

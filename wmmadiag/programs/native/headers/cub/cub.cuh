@@ -2,6 +2,7 @@
 // their sizes are the device's, too.
 #pragma once
 #include "wmmadiag_device.h"
+#include "wmmadiag_utilities.h"
 
 namespace cub {
 

@@ -785,13 +785,3 @@ struct CachingDeviceAllocator {
 };
 
 }  // namespace cub
-
-#define CubDebug(e) (e)
-#define CubDebugExit(e)                                                                             \
-    do {                                                                                            \
-        if (const cudaError_t wmmadiag_status = (e); wmmadiag_status != cudaSuccess) {              \
-            fprintf(stderr, "CUDA error %d [%s, %d]: %s\n", wmmadiag_status, __FILE__, __LINE__,    \
-                    cudaGetErrorString(wmmadiag_status));                                           \
-            exit(1);                                                                                \
-        }                                                                                           \
-    } while (0)
