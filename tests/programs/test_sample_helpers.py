@@ -84,6 +84,7 @@ def test_the_programs_own_helpers_come_first(tmp_path: Path) -> None:
         ("#include <cufftMp.h>\n", "cuFFTMp is not offered here"),
         ("#include <cudnn.h>\n", "cuDNN is not offered here"),
         ("#include <nowhere.h>\n", "-I FOLDER, so that FOLDER/nowhere.h is the header"),
+        ("#include <generator>\n", "has no <generator>: name a newer C++ compiler in CXX"),
     ],
 )
 def test_what_is_not_there_is_named_with_the_next_step(tmp_path: Path, text: str, said: str) -> None:

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from wmmadiag.compile.host_headers import is_of_the_language
 from wmmadiag.compile.missing import where_to_find
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
@@ -136,6 +137,8 @@ def _next_step(message: str, place: Place | None) -> str:
         library = next((one for begin, one in _LIBRARIES.items() if name.lower().startswith(begin)), "")
         if library:
             return f"{library} is not offered here: docs/programs.md lists the libraries that are"
+        if is_of_the_language(name):
+            return f"{compiler_version(host_compiler())} has no <{name}>: name a newer C++ compiler in CXX"
         return where_to_find(name, place.file)
     return next((step for word, step in _GONE.items() if re.search(rf"[‘'`]{word}\b", message)), _NEXT_STEP)
 

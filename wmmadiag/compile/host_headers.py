@@ -75,6 +75,11 @@ def is_host_header(name: str) -> bool:
     return name.startswith(_PREFIXES) and not is_file(STUBS / name)  # device code uses what there is a stub for
 
 
+def is_of_the_language(name: str) -> bool:
+    """Whether a header is one of C++'s own library, which comes with the compiler: `<format>`."""
+    return "." not in name and name in _STANDARD
+
+
 def brought(name: str) -> bytes:
     """The text that stands for such a header in device code."""
     if name.startswith("thrust/"):
