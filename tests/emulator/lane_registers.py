@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from native_parts import lane_op
 from numpy.typing import NDArray
 
-from wmmadiag.emulator import native
 from wmmadiag.emulator.modifiers import pack
 
 ALL = 0xFFFFFFFF
@@ -44,7 +44,7 @@ def run_pair(
             for source in sources
         ]
         outputs = [np.zeros(1, np.uint32) if dtype is bool else np.zeros(32, dtype) for dtype in dtypes]
-        native.lane_op(name, word, active, registers, outputs[0], outputs[1] if len(outputs) > 1 else None, isa=isa)
+        lane_op(name, word, active, registers, outputs[0], outputs[1] if len(outputs) > 1 else None, isa=isa)
         for result, output, dtype in zip(results, outputs, dtypes, strict=True):
             result.append(from_mask(output) if dtype is bool else output)
     return [np.concatenate(result) for result in results]

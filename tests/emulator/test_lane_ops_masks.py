@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from lane_registers import Array
+from native_parts import lane_op
 
 from wmmadiag.emulator import native
 from wmmadiag.emulator.modifiers import pack
@@ -33,7 +34,7 @@ def sources(name: str) -> list[Array]:
 def apply(name: str, word: int, active: int, inputs: list[Array], d: Array, *, isa: str | None = None) -> Array:
     """The two destinations after the operation, which start as `d` and as a mask of alternating ones."""
     out, flag = d.copy(), np.array([0x55555555], np.uint32)
-    native.lane_op(name, word, active, inputs, out, flag, isa=isa)
+    lane_op(name, word, active, inputs, out, flag, isa=isa)
     return np.concatenate([out, flag.view(np.uint16)])
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from native_parts import matrix_dtype, mma, pack_a, pack_b
 from numpy.typing import NDArray
 from plain_formats import FORMATS, encode
 from plain_mma import reference_mma
 
 from wmmadiag.emulator import native
 from wmmadiag.errors import UnsupportedError
-from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
 from wmmadiag.numerics.tensor_core import MmaRule, mma_rule
 from wmmadiag.numerics.tensor_core_forms import FORMS
 
@@ -71,7 +71,7 @@ def _operands(rule: MmaRule, seed: int, kind: str) -> tuple[Bits, Bits, Bits]:
 
 
 def _native(rule: MmaRule, a: Bits, b: Bits, c: Bits, *, reference: bool = False, isa: str | None = None) -> Bits:
-    d = native.mma(rule, pack_a(a, rule.a), pack_b(b, rule.b), c, reference=reference, isa=isa)
+    d = mma(rule, pack_a(a, rule.a), pack_b(b, rule.b), c, reference=reference, isa=isa)
     return np.asarray(d).view(matrix_dtype(rule.d)).reshape(rule.m, rule.n)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from native_parts import mma, pack_a, pack_b
 from plain_formats import encode
 from ptx_kernels import kernel, result, run
 
-from wmmadiag.emulator import EmulatorOptions, native
+from wmmadiag.emulator import EmulatorOptions
 from wmmadiag.errors import KernelFault, UnsupportedError
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, mma_map, wmma_map
 from wmmadiag.launch import Launch
 from wmmadiag.numerics.architecture import architecture
-from wmmadiag.numerics.operands import pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
 from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape
 
@@ -121,7 +121,7 @@ def test_multiplication(form, arch, atype, btype, ctype, dtype, bitop, layout):
     )
     expected = np.stack(
         [
-            native.mma(rule, pack_a(a[t], atype), pack_b(b[t], btype), pack_a(c[t], ctype), reference=True)
+            mma(rule, pack_a(a[t], atype), pack_b(b[t], btype), pack_a(c[t], ctype), reference=True)
             .view(f"<u{maps['d'].element_bits // 8}")
             .reshape(m, n)
             for t in range(tiles)

@@ -10,23 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_parts import from_registers, matrix_dtype, mma, pack_a, pack_b
 
 from wmmadiag.campaign.cluster import TaskDone
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.run import here
 from wmmadiag.cli.main import main
-from wmmadiag.emulator import native
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.fidelity import bundle, report
 from wmmadiag.fidelity.compare import Compared, Piece, compared, emulated
 from wmmadiag.fidelity.families import FAMILIES
 from wmmadiag.fidelity.lane_operands import drawing
 from wmmadiag.fidelity.run import Fidelity, FidelityPlan, pieces, run_fidelity
-from wmmadiag.fidelity.tensor import drawn_matrices, from_registers, tensor_case, tensor_forms, to_registers
+from wmmadiag.fidelity.tensor import drawn_matrices, tensor_case, tensor_forms, to_registers
 from wmmadiag.gpu.assemble import Assembly
 from wmmadiag.gpu.devices import Device
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
-from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
 
 ARCH = "sm_90"
@@ -72,7 +71,7 @@ def test_a_case_computes_the_instruction(key: str) -> None:
         a, b, c = drawn_matrices(form, rng, kind, 1)
         tiles = np.stack(
             [
-                native.mma(rule, pack_a(a[0, i], a_type), pack_b(b[0, i], b_type), c[0, i]).view(matrix_dtype(d))
+                mma(rule, pack_a(a[0, i], a_type), pack_b(b[0, i], b_type), c[0, i]).view(matrix_dtype(d))
                 for i in range(form.maps[3].tiles)
             ]
         ).reshape(1, form.maps[3].tiles, rule.m, rule.n)

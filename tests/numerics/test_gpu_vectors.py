@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_parts import matrix_dtype, mma, pack_a, pack_b
 from numpy.typing import NDArray
 
-from wmmadiag.emulator import native
 from wmmadiag.fragments import ldmatrix_map, wmma_map
-from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
 
 FILES = sorted((Path(__file__).parents[1] / "vectors").glob("sm_*.npz"))
@@ -44,7 +43,7 @@ def test_sums_agree_bit_for_bit(arch: str, key: str) -> None:
         case = name.rsplit("/", 1)[1]
         a, b, c = (arrays[f"inputs/{key}/{role}/{case}"] for role in "abc")
         for tile in np.ndindex(outputs.shape[:2]):
-            d = native.mma(rule, pack_a(a[tile], a_type), pack_b(b[tile], b_type), c[tile])
+            d = mma(rule, pack_a(a[tile], a_type), pack_b(b[tile], b_type), c[tile])
             got = np.asarray(d).view(matrix_dtype(d_type)).reshape(rule.m, rule.n)
             np.testing.assert_array_equal(got, outputs[tile], err_msg=f"{case} {tile}")
 

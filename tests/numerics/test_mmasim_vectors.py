@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_parts import matrix_dtype, mma, pack_a, pack_b
 from numpy.typing import NDArray
 
-from wmmadiag.emulator import native
-from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
 
 FILE = Path(__file__).parents[1] / "vectors" / "mmasim.npz"
@@ -35,7 +34,7 @@ def test_native_core_agrees(name: str) -> None:
     for case, expected in zip(CASES, ARRAYS[f"outputs/{name}"], strict=True):
         a, b, c = (ARRAYS[f"inputs/{shape}/{types}/{role}/{case}"] for role in "abc")
         for reference in (False, True):
-            d = native.mma(rule, pack_a(a, a_type), pack_b(b, b_type), c, reference=reference)
+            d = mma(rule, pack_a(a, a_type), pack_b(b, b_type), c, reference=reference)
             got = np.asarray(d).view(matrix_dtype(d_type)).reshape(rule.m, rule.n)
             if d_type == "f64":  # NaN payloads are the model's host's
                 same = (got == expected) | (np.isnan(got.view(np.float64)) & np.isnan(expected.view(np.float64)))

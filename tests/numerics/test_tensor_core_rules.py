@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from native_parts import mma, pack_a, pack_b
 from plain_mma import reference_mma
 
-from wmmadiag.emulator import native
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.numerics.architecture import FAMILIES, architecture
-from wmmadiag.numerics.operands import pack_a, pack_b
 from wmmadiag.numerics.tensor_core import SUM_TABLE, mma_rule
 from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape, shapes
 
@@ -76,7 +75,7 @@ def test_software_m8n8k4_with_an_f16_result_adds_pairs_to_c_one_after_the_other(
         chain = ((terms[0] + terms[1]) + terms[2]) + terms[3] + c.astype(np.float32)
         bits = [one.view(np.uint16) for one in (a, b, c)]
         found = reference_mma(rule, *bits)
-        native_found = native.mma(rule, pack_a(bits[0], "f16"), pack_b(bits[1], "f16"), bits[2])
+        native_found = mma(rule, pack_a(bits[0], "f16"), pack_b(bits[1], "f16"), bits[2])
         assert (found == pairs.astype(np.float16).view(np.uint16)).all()
         assert (found == np.asarray(native_found).view(np.uint16).reshape(8, 8)).all()
         chains += int((found != chain.astype(np.float16).view(np.uint16)).sum())

@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from native_parts import matrix_dtype
 from numpy.typing import NDArray
 from plain_formats import decode, encode, format_of
 
-from wmmadiag.numerics.operands import matrix_dtype
 from wmmadiag.numerics.tensor_core import MmaRule
 
 _NAN = {"f16": 0x7FFF, "f32": 0x7FFFFFFF}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +16,10 @@ from pathlib import Path
 import numpy as np
 from approximation_digests import APPROXIMATIONS, Approximation, Array, arguments, digest
 
-from wmmadiag.emulator import native
 from wmmadiag.emulator.modifiers import pack
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from native_parts import lane_op
 
 PIECE = 1 << 15
 """Arguments at a time: what fits a cache."""
@@ -27,7 +30,7 @@ def answer(one: Approximation, operands: list[Array], isa: str | None = None) ->
     """The engine's results for operands of a multiple of 32 elements."""
     results = np.zeros_like(operands[0])
     word = pack({"ftz": "1"} if one.ftz else {})
-    native.lane_op(one.op, word, 0xFFFFFFFF, operands, results, registers=len(results) // 32, isa=isa)
+    lane_op(one.op, word, 0xFFFFFFFF, operands, results, registers=len(results) // 32, isa=isa)
     return results
 
 

@@ -10,6 +10,7 @@ found in them, are rows of `fidelity_runs.json`.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,13 +20,15 @@ from compare_approximations import FILES as APPROXIMATION_FILES
 from families import FAMILIES, recorded_cases
 from kept import digests
 
-from wmmadiag.emulator import EmulatorOptions, load, native
+from wmmadiag.emulator import EmulatorOptions, load
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.fidelity.families import FAMILIES as COMPARED
 from wmmadiag.fragments import wmma_map
-from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from native_parts import matrix_dtype, mma, pack_a, pack_b
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -70,7 +73,7 @@ def sums(arch: str, arrays: Mapping[str, Array]) -> Iterator[Line]:
         a, b, c = (arrays[f"inputs/{instruction}/{shape}/{form}/{role}/{case}"] for role in "abc")
         wrong = 0
         for tile in np.ndindex(outputs.shape[:2]):
-            got = native.mma(rule, pack_a(a[tile], a_type), pack_b(b[tile], b_type), c[tile])
+            got = mma(rule, pack_a(a[tile], a_type), pack_b(b[tile], b_type), c[tile])
             found = np.asarray(got).view(matrix_dtype(d)).reshape(rule.m, rule.n)
             wrong += int((found != outputs[tile]).sum())
         count = counts.setdefault(f"`{instruction}` {shape} {form}", [0, 0])

@@ -11,6 +11,7 @@ holds the (row · columns + column) that each lane's element gets from `wmma.loa
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from wmmadiag.fidelity.tensor import (
     DTYPES,
     Bits,
     drawn_matrices,
-    from_registers,
     ptx_of,
     tensor_forms,
     to_registers,
@@ -33,6 +33,9 @@ from wmmadiag.gpu import GpuKernel, GpuOptions, device
 from wmmadiag.launch import Launch
 from wmmadiag.numerics.architecture import architecture
 from wmmadiag.numerics.tensor_core_forms import FORMS
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from native_parts import from_registers
 
 
 def _word(type_: str) -> tuple[str, str]:

@@ -214,11 +214,3 @@ def to_registers(map_: FragmentMap, tiles: Array) -> Array:
     for part in range(map_.per_register):
         words |= split[..., part].astype(word) << word(part * map_.element_bits)
     return np.ascontiguousarray(words.transpose(0, 2, 1))
-
-
-def from_registers(map_: FragmentMap, words: Array) -> Array:
-    """Elements [n, 32, elements] of registers [n, registers, 32]."""
-    shifts = np.arange(map_.per_register, dtype=np.uint64) * np.uint64(map_.element_bits)
-    mask = np.uint64(2**map_.element_bits - 1)
-    split = (words.astype(np.uint64).transpose(0, 2, 1)[..., None] >> shifts) & mask
-    return split.reshape(len(words), 32, map_.elements)

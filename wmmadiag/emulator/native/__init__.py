@@ -1,4 +1,4 @@
-"""The native core: the engine for this CPU, and the parts of it that tests use directly.
+"""The native core: the engine for this CPU.
 
 Wheels have an engine library for each instruction set (baseline, AVX2, AVX-512), of which the best one that the CPU has
 is opened; what is built from source has the one of the machine that built it, unless WMMADIAG_ENGINES=all. The
@@ -8,16 +8,11 @@ environment variable WMMADIAG_ISA chooses another, for tests: all give the same 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wmmadiag.errors import ConfigurationError, lacking_of
-from wmmadiag.numerics.tensor_core import MmaRule
 
 try:
     import wmmadiag.emulator.native._core as _core
@@ -83,68 +78,11 @@ def trials(program: Any, *arguments: Any) -> Any:
     return _core.trials(engine(), program, *arguments)
 
 
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
 def lane_op_names() -> list[str]:
     """Names of all lane operations of the engine."""
     return list(engine().lane_op_names())
 
 
-def modifier_fields() -> list[tuple[str, int, int]]:
-    """(name, shift, bits) of each field of the modifiers word."""
-    return list(_core.modifier_fields())
-
-
-def lane_op(
-    name: str,
-    modifiers: int,
-    active: int,
-    sources: Sequence[NDArray[Any]],
-    d: NDArray[Any],
-    d2: NDArray[Any] | None = None,
-    *,
-    registers: int = 1,
-    isa: str | None = None,
-) -> None:
-    """Run one lane operation: `sources`, `d` and `d2` hold 32 lanes (predicates: one uint32 mask).
-
-    With `registers` it runs that many times, on arrays of as many times 32 lanes. `d` and `d2` must be C-contiguous;
-    they are changed in place in the lanes of `active`.
-    """
-    outputs = [None if out is None else out.reshape(-1).view(np.uint8) for out in (d, d2)]
-    inputs = [_bytes(source) for source in sources]
-    engine(isa).lane_op(name, modifiers, active, inputs, outputs[0], outputs[1], registers)
-
-
-_ELEMENT_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4}
-_ELEMENT_BITS = {"s4": 4, "u4": 4, "b1": 1}
-
-
-def _operand_bytes(element: str, rows: int, columns: int) -> int:
-    return rows * columns * _ELEMENT_BITS.get(element, 8 * _ELEMENT_BYTES.get(element, 1)) // 8
-
-
-def mma(
-    rule: MmaRule, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], *, reference: bool = False, isa: str | None = None
-) -> NDArray[np.uint8]:
-    """D = A·B + C of one tile, operands and result packed as in `tensor_core.hpp`, as bytes.
-
-    `a`: m lines of k elements; `b`: n lines (columns of B) of k elements; `c`: m lines of n elements.
-
-    Raises:
-        ValueError: an operand has the wrong size.
-    """
-    sizes = [
-        _operand_bytes(rule.a, rule.m, rule.k),
-        _operand_bytes(rule.b, rule.n, rule.k),
-        _operand_bytes(rule.c, rule.m, rule.n),
-    ]
-    operands = [_bytes(operand) for operand in (a, b, c)]
-    for name, operand, size in zip("abc", operands, sizes, strict=True):
-        if operand.size != size:
-            raise ValueError(f"operand {name} has {operand.size} bytes, not {size}")
-    d = np.zeros(_operand_bytes(rule.d, rule.m, rule.n), np.uint8)
-    engine(isa).mma(rule, *operands, d, reference)
-    return d
+def modifier_fields() -> tuple[tuple[str, int, int], ...]:
+    """(name, lowest bit, width in bits) of each modifier in the 32-bit word that the engine reads (modifiers.hpp)."""
+    return tuple(_core.modifier_fields())
