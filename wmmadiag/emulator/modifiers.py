@@ -1,7 +1,4 @@
-"""Packs an instruction's modifiers into the word that the native core reads.
-
-The layout is `native/modifiers.hpp`'s; a test compares `FIELDS` with what the extension exports.
-"""
+"""Packs an instruction's modifiers into the word that the native core reads, as `native/modifiers.hpp` lays it out."""
 
 from __future__ import annotations
 
@@ -9,25 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-FIELDS: Final[tuple[tuple[str, int, int], ...]] = (
-    ("rounding", 0, 4),
-    ("ftz", 4, 1),
-    ("sat", 5, 1),
-    ("compare", 6, 4),
-    ("bool", 10, 2),
-    ("nan", 12, 1),
-    ("abs", 13, 1),
-    ("xorsign", 14, 1),
-    ("relu", 15, 1),
-    ("satfinite", 16, 1),
-    ("neg_a", 17, 1),
-    ("neg_b", 18, 1),
-    ("neg_c", 19, 1),
-    ("cc", 20, 1),
-    ("mode", 21, 8),
-    ("oob", 29, 1),
-)
-"""(name, lowest bit, width in bits) of each modifier in the 32-bit word."""
+from wmmadiag.emulator.native import modifier_fields
 
 ROUNDINGS: Final[tuple[str, ...]] = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi")
 COMPARES: Final[tuple[str, ...]] = (
@@ -49,7 +28,10 @@ _CODES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
         | {name: code for code, name in enumerate(TESTP_MODES)},
     }
 )
-_LAYOUT: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({name: (shift, bits) for name, shift, bits in FIELDS})
+LAYOUT: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {name: (shift, bits) for name, shift, bits in modifier_fields()}
+)
+"""Modifier → its lowest bit and its width in bits in the 32-bit word."""
 
 
 def pack(attributes: Mapping[str, str]) -> int:
@@ -64,9 +46,9 @@ def pack(attributes: Mapping[str, str]) -> int:
     """
     word = 0
     for name, value in attributes.items():
-        if name not in _LAYOUT:
+        if name not in LAYOUT:
             raise ValueError(f"no such modifier: {name}={value}")
-        shift, bits = _LAYOUT[name]
+        shift, bits = LAYOUT[name]
         code = _CODES.get(name, {}).get(value)
         if code is None and value.isdecimal():
             code = int(value)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from wmmadiag.emulator.decoded import SPACES, Value
-from wmmadiag.emulator.modifiers import FIELDS, pack
+from wmmadiag.emulator.modifiers import LAYOUT, pack
 from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW
 from wmmadiag.emulator.selection import Selector, selects, width_of
 from wmmadiag.ptx.ir import Access, Instruction
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
-_FIELDS = frozenset(name for name, _, _ in FIELDS)
-
 
 def modifiers_of(instruction: Instruction, negated: tuple[bool, ...] = ()) -> int:
     """The engine's modifiers word; `negated` says which predicate sources are inverted, in order a, b, c."""
-    attributes = {name: value for name, value in instruction.attributes.items() if name in _FIELDS}
+    attributes = {name: value for name, value in instruction.attributes.items() if name in LAYOUT}
     for letter, inverted in zip("abc", negated, strict=False):
         if inverted:
             attributes[f"neg_{letter}"] = "1"

@@ -1,7 +1,6 @@
 // The modifiers of a PTX instruction that its semantics read at run time, packed into one word.
 //
-// The Python side (wmmadiag/emulator/modifiers.py) packs the same layout; bindings.cpp exports the field table below,
-// so that the two cannot drift apart.
+// The Python side (wmmadiag/emulator/modifiers.py) packs it by the field table below, which bindings.cpp exports.
 #pragma once
 
 #include <array>
