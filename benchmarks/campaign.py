@@ -32,7 +32,7 @@ from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.points import key_of, points, spaces
 from wmmadiag.campaign.run import Campaign, Executor, here, run_campaign
 from wmmadiag.campaign.sizes import SizeRange
-from wmmadiag.campaign.work import Result, WorkSetting, WorkUnit, run_unit, session_of
+from wmmadiag.campaign.work import PointResult, WorkSetting, WorkUnit, run_unit, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
@@ -284,9 +284,9 @@ def checked(plan: Plan) -> float:
     return time.process_time() - began
 
 
-def nothing(unit: WorkUnit) -> list[Result]:
+def nothing(unit: WorkUnit) -> list[PointResult]:
     """What a task of cases that do nothing answers."""
-    return [Result(key_of(point, unit.digest), point, "passed") for point in unit.points]
+    return [PointResult(key_of(point, unit.digest), point, "passed") for point in unit.points]
 
 
 def idle(plan: Plan, client: Any) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import read_plan
 from wmmadiag.campaign.points import key_of
 from wmmadiag.campaign.run import here, run_campaign
-from wmmadiag.campaign.work import Result, WorkUnit
+from wmmadiag.campaign.work import PointResult, WorkUnit
 from wmmadiag.cli.main import main
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.report import junit
@@ -68,7 +68,7 @@ def test_tasks_get_shorter_towards_the_end(folder):
     def execute(_, works):
         for unit in works:
             lengths.append(len(unit.points))
-            yield TaskDone(unit, [Result(key_of(one, unit.digest), one, "passed") for one in unit.points])
+            yield TaskDone(unit, [PointResult(key_of(one, unit.digest), one, "passed") for one in unit.points])
 
     campaign = ran(folder, execute=execute)
     assert campaign.tally.cases == sum(lengths)

@@ -6,7 +6,7 @@ import pickle
 
 from wmmadiag.campaign.points import Point
 from wmmadiag.campaign.tally import MOST_VALUES, Tally
-from wmmadiag.campaign.work import Result
+from wmmadiag.campaign.work import PointResult
 
 
 def results():
@@ -14,7 +14,7 @@ def results():
         sizes = {"M": number % 3, "N": number % 2} if number % 5 else {"L": number % 4}
         point = Point(f"{len(sizes)}.toml", "sm_80", "default", "one", sizes, seed=number)
         failures = ("wrong-output o",) if number % 7 == 0 else ()
-        yield Result(str(number), point, "failed" if failures else "passed", failures, instructions=number + 1)
+        yield PointResult(str(number), point, "failed" if failures else "passed", failures, instructions=number + 1)
 
 
 def known(result):

@@ -14,7 +14,7 @@ from wmmadiag.checks.finding import Level
 from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Context, select
 from wmmadiag.checks.resources import function_name, inspect
-from wmmadiag.compile.ask.questions import Asked
+from wmmadiag.compile.ask.questions import AskedSource
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.origin import remember_resources
 from wmmadiag.emulator.extents import NamedExtents
@@ -56,7 +56,7 @@ def test_launch_lines() -> None:
     text = (
         "// k<<<1, 1>>>();\nint kk;\nk <float, 4> <<<1, 2>>>(a);\nother<<<1, 1>>>();\n/* k<<<2,\n2>>> */ k<<<a, b>>>();"
     )
-    assert HostCalls(Asked(text, "k.cu"), "k").lines == [3, 6]
+    assert HostCalls(AskedSource(text, "k.cu"), "k").lines == [3, 6]
 
 
 def test_function_names() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.compile.ask.arrays import ArraySource, Elements
-from wmmadiag.compile.ask.questions import Asked
+from wmmadiag.compile.ask.questions import AskedSource
 from wmmadiag.compile.options import CompileOptions
 
 _SOURCE = """
@@ -54,7 +54,7 @@ def test_elements(name: str, size: int, expected: Elements | None) -> None:
 
 
 def source_of(text: str, macros: dict[str, str] | None = None) -> ArraySource:
-    return ArraySource({"k.cu": text}, Asked(text, "k.cu", CompileOptions(macros=macros or {})))
+    return ArraySource({"k.cu": text}, AskedSource(text, "k.cu", CompileOptions(macros=macros or {})))
 
 
 def test_elsewhere() -> None:

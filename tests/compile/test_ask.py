@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wmmadiag.compile.ask.answers import Constant, Unanswered
 from wmmadiag.compile.ask.asking import ask
-from wmmadiag.compile.ask.questions import Asked, Parameters, TypeOf, ValueOf
+from wmmadiag.compile.ask.questions import AskedSource, Parameters, TypeOf, ValueOf
 from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.csource.nodes import descendants
@@ -64,7 +64,7 @@ void host() {
   std::cout << M;
 }
 """
-FILE = Asked(SOURCE, "k.cu")
+FILE = AskedSource(SOURCE, "k.cu")
 
 
 @pytest.mark.parametrize(
@@ -203,22 +203,22 @@ def test_pointers_arrays_and_their_qualifiers():
 
 def test_a_source_that_does_not_compile_is_the_sources_error():
     with pytest.raises(CompileError, match="nothing"):
-        ask(Asked("__global__ void k() { nothing(); }", "k.cu"), [ValueOf("1")])
+        ask(AskedSource("__global__ void k() { nothing(); }", "k.cu"), [ValueOf("1")])
 
 
 def test_answers_are_kept(monkeypatch):
-    source = Asked("constexpr int n = 3; __global__ void k() {}", "kept.cu")
+    source = AskedSource("constexpr int n = 3; __global__ void k() {}", "kept.cu")
     first = ask(source, [ValueOf("n"), ValueOf("unknown")])
     monkeypatch.setattr("wmmadiag.compile.ask.asking.build", None)
     assert ask(source, [ValueOf("n"), ValueOf("unknown")]) == first
     with pytest.raises(TypeError):
-        ask(Asked("constexpr int n = 4; __global__ void k() {}", "kept.cu"), [ValueOf("n")])
+        ask(AskedSource("constexpr int n = 4; __global__ void k() {}", "kept.cu"), [ValueOf("n")])
 
 
 def test_macros_and_standards_of_the_options_count():
     options = CompileOptions(macros={"TILE": "24"}, std="c++14")
     question = ValueOf("TILE * 2")
-    assert ask(Asked("__global__ void k() {}", "k.cu", options), [question])[question].value == 48
+    assert ask(AskedSource("__global__ void k() {}", "k.cu", options), [question])[question].value == 48
 
 
 _TYPES = {"signed char": 8, "short": 16, "int": 32, "long long": 64}

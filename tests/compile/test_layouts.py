@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wmmadiag.compile.ask.answers import Unanswered
 from wmmadiag.compile.ask.layout import ClassLayout, layouts
-from wmmadiag.compile.ask.questions import Asked, ParameterType, TypeOf
+from wmmadiag.compile.ask.questions import AskedSource, ParameterType, TypeOf
 from wmmadiag.compile.toolchain import toolchain
 
 STRUCTS = """
@@ -80,7 +80,7 @@ def laid_out(text, *names):
     listed = ", ".join(f"{name} p{index}" for index, name in enumerate(names))
     source = f"{text}\n__global__ void k({listed}) {{}}\n"
     roots = [ParameterType("k", index) for index in range(len(names))]
-    found = layouts(Asked(source, "k.cu"), roots, dict(zip(roots, names, strict=True)))
+    found = layouts(AskedSource(source, "k.cu"), roots, dict(zip(roots, names, strict=True)))
     return [found[root] for root in roots]
 
 
@@ -193,7 +193,7 @@ def test_specialisations_each_have_their_own_members():
 
 def test_a_type_is_a_root_too():
     root = TypeOf("typename Traits<half>::Params")
-    found = layouts(Asked(f"{STRUCTS}\n__global__ void k() {{}}\n", "k.cu"), [root])[root]
+    found = layouts(AskedSource(f"{STRUCTS}\n__global__ void k() {{}}\n", "k.cu"), [root])[root]
     assert [one.path for one in found.leaves()] == ["alpha", "x", "v.data[0]", "v.data[1]", "v.next"]
 
 

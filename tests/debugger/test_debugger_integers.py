@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wmmadiag.compile.ask.answers import Constant
 from wmmadiag.compile.ask.asking import ask
-from wmmadiag.compile.ask.questions import Asked, ValueOf
+from wmmadiag.compile.ask.questions import AskedSource, ValueOf
 from wmmadiag.csource.nodes import bare, field
 from wmmadiag.csource.tree import parse
 from wmmadiag.debugger.integers import (
@@ -66,7 +66,7 @@ def evaluated(text: str) -> Integers:
 @given(st.lists(expressions, min_size=60, max_size=60, unique=True))
 @pytest.mark.slow
 def test_what_has_a_value_is_what_the_compiler_says(texts: list[str]) -> None:
-    answers = ask(Asked("", "k.cu"), [ValueOf(one) for one in texts])
+    answers = ask(AskedSource("", "k.cu"), [ValueOf(one) for one in texts])
     for text in texts:
         try:
             mine = evaluated(text)

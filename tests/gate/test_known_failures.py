@@ -12,7 +12,7 @@ from small_kernels import RIGHT, write_card, write_right, write_wrong
 
 from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.gate.known_failures import Known, failures_of, read_baseline, rendered
+from wmmadiag.gate.known_failures import KnownFailures, failures_of, read_baseline, rendered
 from wmmadiag.place import Place
 from wmmadiag.results.model import CaseResult, Overwritten, Problem, ReportedFinding
 
@@ -47,7 +47,7 @@ def test_what_is_written_is_read(tmp_path_factory, entries):
     path = tmp_path_factory.mktemp("baseline") / "known.toml"
     day = datetime.date(2030, 1, 31)
     made = [
-        Known(card, arch, "", tuple(cases), tuple(failures), reason, day, Place(str(path), 1))
+        KnownFailures(card, arch, "", tuple(cases), tuple(failures), reason, day, Place(str(path), 1))
         for card, arch, cases, failures, reason in entries
     ]
     text = rendered(made)

@@ -12,7 +12,7 @@ from probes_page import page
 
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError
 from wmmadiag.probes import registry
-from wmmadiag.probes.answer import Answer, Answered, exit_code
+from wmmadiag.probes.answer import Answered, ProbeAnswer, exit_code
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe, all_probes, ask, select
 from wmmadiag.probes.run import ALL_ARCHES, arches_of, ask_all
@@ -98,10 +98,10 @@ def test_a_machine_that_disturbs_results_is_noticed(name: str, monkeypatch: pyte
 
 
 def test_what_cannot_be_asked_is_undecided_and_says_why() -> None:
-    def refuse(_: Platform) -> Answer:
+    def refuse(_: Platform) -> ProbeAnswer:
         raise UnsupportedError("no such instruction", hint="do without")
 
-    def die(_: Platform) -> Answer:
+    def die(_: Platform) -> ProbeAnswer:
         raise KernelFault("it died", kind="trap")
 
     for run, verdict in ((refuse, "undecided"), (die, "wrong")):
@@ -114,7 +114,7 @@ def test_what_cannot_be_asked_is_undecided_and_says_why() -> None:
     [((), 0), (("right",), 0), (("right", "undecided"), 3), (("undecided", "wrong"), 1), (("wrong", "right"), 1)],
 )
 def test_exit_codes(verdicts: tuple[str, ...], code: int) -> None:
-    answers = [Answered("x", "sm_90", "emulator", 0.0, Answer(verdict, ("",))) for verdict in verdicts]
+    answers = [Answered("x", "sm_90", "emulator", 0.0, ProbeAnswer(verdict, ("",))) for verdict in verdicts]
     assert exit_code(answers) == code
 
 

@@ -12,7 +12,7 @@ from wmmadiag.campaign.changes import Changes
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import Point
 from wmmadiag.campaign.run import Campaign
-from wmmadiag.campaign.work import Result, WorkSetting
+from wmmadiag.campaign.work import PointResult, WorkSetting
 from wmmadiag.report.campaign import html, markdown
 
 EXECUTABLE = chromium.find()
@@ -40,7 +40,7 @@ def campaign(seeds: int = 2) -> Campaign:
                         point = Point(name, arch, "default", "one", {"M": m, "N": n}, seed=seed)
                         status = "error" if m == 3 and arch == "sm_80" else "failed" if m == n else "passed"
                         failures = () if status == "passed" else (f"{status} it",)
-                        made.tally.add([Result("0", point, status, failures, "said")])
+                        made.tally.add([PointResult("0", point, status, failures, "said")])
     return made
 
 
@@ -147,7 +147,7 @@ def test_what_has_changed(browser, shown):
 def test_long_paths_are_not_cut_off(browser, shown):
     made = campaign()
     point = Point("/home/somebody/a/long/path/" + "folder/" * 20 + "kernel.toml", "sm_90", "default", "one", {"M": 1})
-    made.tally.add([Result("0", point, "failed", ("wrong-output o",), "said")])
+    made.tally.add([PointResult("0", point, "failed", ("wrong-output o",), "said")])
     shown(made)
     chose(browser, "search", "somebody", "input")
     browser.value(at("list") + ".querySelector('details').open = true")

@@ -18,7 +18,7 @@ from wmmadiag.campaign.explain import CampaignFinding
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import Point
 from wmmadiag.campaign.run import Campaign
-from wmmadiag.campaign.work import Result, WorkSetting
+from wmmadiag.campaign.work import PointResult, WorkSetting
 from wmmadiag.report import html
 from wmmadiag.report.campaign import html as campaign_page
 
@@ -64,7 +64,9 @@ def test_a_campaign(tmp_path, dark):
     campaign = Campaign(Plan(tmp_path / "plan.toml", "nightly", ()), WorkSetting(str(tmp_path)))
     for point in points:
         failures = ("wrong-output o",) if point.sizes["M"] > 1 else ()
-        campaign.tally.add([Result("0", point, "failed" if failures else "passed", failures, "o: 3 elements wrong")])
+        campaign.tally.add(
+            [PointResult("0", point, "failed" if failures else "passed", failures, "o: 3 elements wrong")]
+        )
     example = campaign.tally.groups["a.toml", "default", ("wrong-output o",)].smallest
     finding = CampaignFinding(
         "a.toml",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmmadiag.compile.ask.asking import ask
-from wmmadiag.compile.ask.questions import Asked, ValueOf
+from wmmadiag.compile.ask.questions import AskedSource, ValueOf
 from wmmadiag.compile.driver import compile_source, compile_text
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import load
@@ -182,7 +182,7 @@ def test_the_flat_order_of_a_card_keeps_the_places_that_nested_structs_give(tmp_
     places = dict(zip((one.spec.name for one in bound.arguments), field_offsets(sizes)[0], strict=True))
     paths = ("in.near", "next", "a", "d", "k")
     asked = [ValueOf(f"__builtin_offsetof(P, {path})") for path in paths]
-    answers = ask(Asked(text, "k.cu"), asked)
+    answers = ask(AskedSource(text, "k.cu"), asked)
     assert [places[f"p.{path}"] for path in paths] == [answers[one].value for one in asked]
 
 

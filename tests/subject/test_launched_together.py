@@ -18,7 +18,7 @@ from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.subject.drafts.kernel import read_host
 from wmmadiag.subject.drafts.launched_together import launched_together
 from wmmadiag.subject.open_subject import SubjectOptions
-from wmmadiag.subject.together import LaunchStep, LaunchSteps, Together, Where
+from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Together
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -185,7 +185,7 @@ def test_a_fault_in_the_second_kernel_is_told_at_its_line(tmp_path):
 
 @pytest.mark.parametrize(("size", "offset"), [(1 << 60, 0), (-4, 0), (64, -4), (64, 68)])
 def test_memory_that_nobody_can_have_is_no_mistake_of_ours(size: int, offset: int) -> None:
-    where = Where("w", terms.number(offset), TYPES["f32"])
+    where = PointerTarget("w", terms.number(offset), TYPES["f32"])
     stage = LaunchStep("k", (terms.ONE,) * 3, (terms.ONE,) * 3, terms.ZERO, (where,), ("w",))
     whole = Together(LaunchSteps((stage,), {}, {}, {"w": terms.number(size)}, {}), {"k": cast(Any, None)})
     launch = Launch((1, 1, 1), (1, 1, 1), ())

@@ -8,12 +8,12 @@ import pytest
 from small_kernels import write_right
 
 from wmmadiag.campaign.points import Point
-from wmmadiag.campaign.work import Result, WorkSetting, run_point
+from wmmadiag.campaign.work import PointResult, WorkSetting, run_point
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
 
-def ran(folder: Path, card: str, case: str, version: str = "", **sizes: int) -> Result:
+def ran(folder: Path, card: str, case: str, version: str = "", **sizes: int) -> PointResult:
     return run_point(WorkSetting(str(folder)), version, Point(card, "sm_90", "default", case, sizes))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from wmmadiag.campaign.journal import read_journal
-from wmmadiag.campaign.work import Result, from_record
+from wmmadiag.campaign.work import PointResult, from_record
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign
@@ -68,11 +68,11 @@ def changes(campaign: Campaign, journal: Path, earlier: Path) -> Changes:
     return Changes(str(earlier), judged, new, gone, untried, left_out)
 
 
-def _any(_: Result) -> bool:
+def _any(_: PointResult) -> bool:
     return True
 
 
-def _statuses(path: Path, holds: Callable[[Result], bool], wanted: Container[str]) -> tuple[int, dict[str, str]]:
+def _statuses(path: Path, holds: Callable[[PointResult], bool], wanted: Container[str]) -> tuple[int, dict[str, str]]:
     """How many results a journal has, and the last status of each case that fails or is wanted, by name.
 
     In memory of these alone: cases that are right are many.

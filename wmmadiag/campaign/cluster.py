@@ -17,8 +17,8 @@ from wmmadiag.errors import ConfigurationError, UndecidedError
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-Work = TypeVar("Work")
-Answer = TypeVar("Answer")
+TaskWork = TypeVar("TaskWork")
+TaskAnswer = TypeVar("TaskAnswer")
 
 IN_FLIGHT = 4
 """Tasks for each thread of the cluster that are out at once: enough that none waits for this process, and few enough
@@ -47,11 +47,11 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDone(Generic[Work, Answer]):
+class TaskDone(Generic[TaskWork, TaskAnswer]):
     """A task's answer, or how it failed: `killed` where it took its workers with it."""
 
-    work: Work
-    answer: Answer | None = None
+    work: TaskWork
+    answer: TaskAnswer | None = None
     error: str = ""
     killed: bool = False
 
@@ -112,11 +112,11 @@ def nobody(client: Client, resources: Mapping[str, float] | None = None) -> str:
 
 def answers(
     client: Client,
-    function: Callable[[Work], Answer],
-    works: Iterable[Work],
+    function: Callable[[TaskWork], TaskAnswer],
+    works: Iterable[TaskWork],
     *,
     resources: dict[str, float] | None = None,
-) -> Iterator[TaskDone[Work, Answer]]:
+) -> Iterator[TaskDone[TaskWork, TaskAnswer]]:
     """The answer to each piece of work, as they come; new work is taken only as fast as answers are.
 
     Args:
@@ -127,7 +127,7 @@ def answers(
 
     threads = _Threads(client)
     waiting = iter(works)
-    running: dict[Future[Any], Work] = {}
+    running: dict[Future[Any], TaskWork] = {}
     # With results, which come while this process is at others; asked for one by one, each costs two round trips.
     arriving = as_completed(loop=client.loop, with_results=True, raise_errors=False)
 
@@ -198,7 +198,7 @@ class _None:
 _NONE = _None()
 
 
-def _failed(work: Work, error: BaseException) -> TaskDone[Work, Any]:
+def _failed(work: TaskWork, error: BaseException) -> TaskDone[TaskWork, Any]:
     from distributed import KilledWorker
 
     if isinstance(error, KilledWorker):

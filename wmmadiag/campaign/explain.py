@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from wmmadiag.campaign.points import Point, meets
-from wmmadiag.campaign.tally import Group, cost
-from wmmadiag.campaign.work import Result, WorkSetting, run_point, session_of
+from wmmadiag.campaign.tally import FailureGroup, cost
+from wmmadiag.campaign.work import PointResult, WorkSetting, run_point, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.card import Expression
 
@@ -23,7 +23,7 @@ class ToExplain:
 
     setting: WorkSetting
     digest: str  # of what its subject is made of
-    result: Result
+    result: PointResult
     axes: Mapping[str, Sequence[Expression]]
     requires: tuple[str, ...] = ()  # what combinations of them must satisfy
     effort: str = "quick"  # of the diagnosis, "" for none
@@ -43,7 +43,7 @@ class CampaignFinding:
     # subject, failures: of the group
     subject: str
     failures: tuple[str, ...]
-    example: Result  # the smallest case that fails so
+    example: PointResult  # the smallest case that fails so
     # cause, verdict, sentence, place, change: as a diagnosis has them; "" where none was asked for or found
     cause: str = ""
     verdict: str = ""
@@ -54,7 +54,7 @@ class CampaignFinding:
     effort: str = ""  # of the diagnosis that was asked for, "" for none
 
     @property
-    def group(self) -> Group:
+    def group(self) -> FailureGroup:
         """Of the failures that it explains."""
         return self.subject, self.example.point.variant, self.failures
 
@@ -156,15 +156,15 @@ MOST = 200
 SIMPLE = ("small_integers", "positive", "")
 """Distributions whose values say more at a glance than those of others, simplest first."""
 
-Run = Callable[[Point], Result]
+RunPoint = Callable[[Point], PointResult]
 
 
 def shrunk(
-    failing: Result,
-    run: Run,
+    failing: PointResult,
+    run: RunPoint,
     axes: Mapping[str, Sequence[Expression]],
     allowed: Callable[[Point], bool] = lambda _: True,
-) -> Result:
+) -> PointResult:
     """A case as small as can be found that fails with the same failures.
 
     Sizes first, since they decide what everything else costs; then orders, places, inputs and the seed. It ends where

@@ -12,8 +12,8 @@ from wmmadiag.place import Place
 if TYPE_CHECKING:
     from wmmadiag.campaign.plan import Plan
     from wmmadiag.campaign.run import Campaign
-    from wmmadiag.campaign.tally import Known
-    from wmmadiag.gate.known_failures import Known as KnownEntry
+    from wmmadiag.campaign.tally import IsKnown
+    from wmmadiag.gate.known_failures import KnownFailures
 
 
 def nothing_known(_: Any) -> bool:
@@ -21,7 +21,7 @@ def nothing_known(_: Any) -> bool:
     return False
 
 
-def known_by(baseline: Path, plan: Plan) -> Known:
+def known_by(baseline: Path, plan: Plan) -> IsKnown:
     """Whether a baseline accepts a failure.
 
     Raises:
@@ -45,13 +45,13 @@ def known_by(baseline: Path, plan: Plan) -> Known:
 
 
 def accepting(
-    campaign: Campaign, old: Sequence[KnownEntry], baseline: Path, reason: str, expires: datetime.date
-) -> list[KnownEntry]:
+    campaign: Campaign, old: Sequence[KnownFailures], baseline: Path, reason: str, expires: datetime.date
+) -> list[KnownFailures]:
     """Entries for all that a campaign fails with, at whatever sizes: an old entry that says the same, else a new one.
 
     Old entries of kernels that the campaign did not try stay.
     """
-    from wmmadiag.gate.known_failures import Known, relative_card
+    from wmmadiag.gate.known_failures import KnownFailures, relative_card
 
     today = datetime.date.today()
     folder = campaign.plan.path.parent
@@ -60,5 +60,5 @@ def accepting(
     for subject, _, failures in campaign.tally.groups:
         alike = (one for one in old if one.card == cards[subject] and set(failures) == set(one.failures))
         before = [one for one in alike if one.expires >= today]
-        kept += before or [Known(cards[subject], "", "", (), failures, reason, expires, Place(str(baseline), 1))]
+        kept += before or [KnownFailures(cards[subject], "", "", (), failures, reason, expires, Place(str(baseline), 1))]
     return sorted(dict.fromkeys(kept), key=lambda one: (one.card, one.failures, one.arch, one.variant, one.cases))

@@ -36,7 +36,7 @@ _RUN = ("checks", "instructions", "backend", "slice")
 _RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*\Z")
 _LARGEST = 1 << 30
 
-Sizes = Mapping[str, "SizeRange | tuple[Expression, ...]"]
+PlannedSizes = Mapping[str, "SizeRange | tuple[Expression, ...]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Subjects:
 
     paths: tuple[Path, ...]  # cards, sources, and folders of cards
     place: Place
-    sizes: Sizes  # symbol → the range that the kernels take, of which the edges are tried, or the values to try
+    sizes: PlannedSizes  # symbol → the range that the kernels take, of which the edges are tried, or the values to try
     requires: tuple[str, ...] = ()  # expressions over symbols that must not be 0: other combinations are left out
     variants: tuple[str, ...] = ()  # names to take; empty for all
     # whether kernels are taken, too, that are broken on purpose (a truth file stands beside the card)

@@ -296,7 +296,7 @@ def _sampled(count: int, seed: int) -> Iterator[int]:
 _TRIES = 64
 """Points that are looked at for one that holds two values, before these are taken for two that cannot meet."""
 
-Row = tuple[int, ...]
+PointIndex = tuple[int, ...]
 """A point as the place of its value on each axis."""
 
 
@@ -315,7 +315,7 @@ def covering(space: CaseSpace) -> Iterator[Point]:
             hint="pip install 'wmmadiag[cluster]', or in the plan: [cover] how = \"full\"",
         ) from None
     met: set[tuple[int, int, int, int]] = set()
-    left_out: list[Row] = []
+    left_out: list[PointIndex] = []
     for chosen in AllPairs([list(range(lengths[place])) for place in several]):
         values = dict(zip(several, chosen, strict=True))
         row = tuple(values.get(place, 0) for place in range(len(lengths)))
@@ -334,18 +334,18 @@ def covering(space: CaseSpace) -> Iterator[Point]:
                 yield _of_row(space, found)
 
 
-def _of_row(space: CaseSpace, row: Row) -> Point:
+def _of_row(space: CaseSpace, row: PointIndex) -> Point:
     return space.point([values[at] for values, at in zip(space.axes.values(), row, strict=True)])
 
 
-def _pairs(row: Row, several: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+def _pairs(row: PointIndex, several: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
     for one, other in itertools.combinations(several, 2):
         yield one, row[one], other, row[other]
 
 
 def _meeting(
     space: CaseSpace, pair: tuple[int, int, int, int], lengths: Sequence[int], drawing: random.Random
-) -> Row | None:
+) -> PointIndex | None:
     """An allowed row that holds two values; None if none is found."""
     one, its, other, others = pair
     names = list(space.axes)

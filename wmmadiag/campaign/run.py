@@ -14,8 +14,8 @@ from wmmadiag.campaign.explain import CampaignFinding, ToExplain, explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import FIXED, CaseSpace, Point, counted, key_of, points, spaces
-from wmmadiag.campaign.tally import Group, Known, Tally, group_of
-from wmmadiag.campaign.work import Result, WorkSetting, WorkUnit, digest_of, run_unit
+from wmmadiag.campaign.tally import FailureGroup, IsKnown, Tally, group_of
+from wmmadiag.campaign.work import PointResult, WorkSetting, WorkUnit, digest_of, run_unit
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.symbols import one_kernel, rendered_entry, rendered_macros
@@ -23,8 +23,8 @@ from wmmadiag.subject.symbols import one_kernel, rendered_entry, rendered_macros
 if TYPE_CHECKING:
     from wmmadiag.campaign.cluster import TaskDone
 
-Work = TypeVar("Work")
-Answer = TypeVar("Answer")
+TaskWork = TypeVar("TaskWork")
+TaskAnswer = TypeVar("TaskAnswer")
 Executor = Callable[[Callable[[Any], Any], Iterable[Any]], "Iterator[TaskDone[Any, Any]]"]
 """Calls a function for each piece of work somewhere; `cluster.answers` of a client, or `here`."""
 _SHARES, _LEAST = 16, 16
@@ -67,7 +67,7 @@ class Campaign:
     spaces: Sequence[CaseSpace] = ()  # of the plan
     digests: dict[tuple[str, str], str] = field(default_factory=dict)  # what each (subject, architecture) is made of
     tally: Tally = field(default_factory=Tally)  # of all cases, those of earlier runs included
-    findings: dict[Group, CampaignFinding] = field(default_factory=dict)  # one for each group of failures
+    findings: dict[FailureGroup, CampaignFinding] = field(default_factory=dict)  # one for each group of failures
     repeated: int = 0  # records that an earlier run wrote twice, or of kernels that have changed since: not counted
     damaged: tuple[int, ...] = ()  # lines of the journal that were no records
     since: Changes | None = None  # what changed since an earlier campaign, where somebody has asked
@@ -77,7 +77,7 @@ class Campaign:
         """As a check's: 0 all right, or known; 1 a kernel is wrong; 2 a card or a size is; 3 undecided."""
         return self.tally.exit_code
 
-    def holds(self, result: Result) -> bool:
+    def holds(self, result: PointResult) -> bool:
         """Whether a journal's result is of a case of this plan, and of its kernel as it is now."""
         digest = self.digests.get((result.point.subject, result.point.arch))
         return (
@@ -92,7 +92,7 @@ def run_campaign(
     journal: Journal,
     execute: Executor,
     *,
-    known: Known = lambda _: False,
+    known: IsKnown = lambda _: False,
     effort: str = "quick",
     tell: Tell = lambda _: None,
 ) -> Campaign:
@@ -164,15 +164,15 @@ def _failing(tally: Tally) -> int:
 
 
 def _earlier(
-    journal: Journal, campaign: Campaign, known: Known, effort: str
-) -> tuple[set[int], dict[Group, CampaignFinding]]:
+    journal: Journal, campaign: Campaign, known: IsKnown, effort: str
+) -> tuple[set[int], dict[FailureGroup, CampaignFinding]]:
     """Keys of the cases that the journal holds, and what it found of these with that effort.
 
     The tally is told of the former.
     """
     done: set[int] = set()
-    findings: dict[Group, CampaignFinding] = {}
-    gathered: list[Result] = []
+    findings: dict[FailureGroup, CampaignFinding] = {}
+    gathered: list[PointResult] = []
     for record in journal.records():
         result = work.from_record(record)
         if result is not None:
@@ -249,7 +249,7 @@ def _compiled(card: Card, point: Point) -> Hashable:
         return ()
 
 
-def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Sequence[Result]]:
+def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Sequence[PointResult]]:
     """Each task's results; a task that ends its processes is halved until one case is to blame."""
     waiting = units
     while True:
@@ -262,7 +262,7 @@ def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Sequence[
             else:
                 why = work.KILLED if done.killed else work.NOT_RUN
                 yield [
-                    Result(key_of(point, done.work.digest), point, "error", (why,), done.error)
+                    PointResult(key_of(point, done.work.digest), point, "error", (why,), done.error)
                     for point in done.work.points
                 ]
         if not killers:
@@ -274,7 +274,7 @@ def _explain(
     campaign: Campaign,
     journal: Journal,
     execute: Executor,
-    earlier: dict[Group, CampaignFinding],
+    earlier: dict[FailureGroup, CampaignFinding],
     effort: str,
     tell: Tell,
 ) -> None:
@@ -306,7 +306,9 @@ def _sizes(axes: Any) -> dict[str, Sequence[Any]]:
     return {name: values for name, values in axes.items() if name not in FIXED}
 
 
-def here(function: Callable[[Work], Answer], works: Iterable[Work]) -> Iterator[TaskDone[Work, Answer]]:
+def here(
+    function: Callable[[TaskWork], TaskAnswer], works: Iterable[TaskWork]
+) -> Iterator[TaskDone[TaskWork, TaskAnswer]]:
     """Work done in this process, one piece after another: for tests, and where there is no Dask."""
     from wmmadiag.campaign.cluster import TaskDone
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import combinations, repeat
 
 from wmmadiag.campaign.points import Point
-from wmmadiag.campaign.work import Result
+from wmmadiag.campaign.work import PointResult
 from wmmadiag.subject.card import Expression
 
 MOST_VALUES = 64
@@ -21,11 +21,11 @@ MOST_FAILURES = 2000
 
 _TO = "–"
 
-Group = tuple[str, str, tuple[str, ...]]
+FailureGroup = tuple[str, str, tuple[str, ...]]
 """Failures that are one until a diagnosis says otherwise: a subject, its variant, and what it fails with."""
-Cell = tuple[str, str, str, str]
+MapCell = tuple[str, str, str, str]
 """Two axes, each with a value."""
-Known = Callable[[Result], bool]
+IsKnown = Callable[[PointResult], bool]
 """Whether a baseline accepts a failure."""
 
 
@@ -34,7 +34,7 @@ class Failures:
     """Cases that fail alike."""
 
     count: int  # how many; accepted: how many of them a baseline accepts
-    smallest: Result  # of them, those that nobody accepts first, the one with the fewest warp instructions
+    smallest: PointResult  # of them, those that nobody accepts first, the one with the fewest warp instructions
     accepted: int = 0
     new: bool = False  # whether nobody accepts that
 
@@ -45,11 +45,11 @@ class Tally:
 
     statuses: Counter[str] = field(default_factory=Counter)  # cases by status, "accepted" for failures that are known
     subjects: dict[str, Counter[str]] = field(default_factory=dict)  # likewise, by subject
-    groups: dict[Group, Failures] = field(default_factory=dict)  # failures by what they are
+    groups: dict[FailureGroup, Failures] = field(default_factory=dict)  # failures by what they are
     # cells: cases by two axes' values; failing: of these, failures that nobody accepts
-    cells: Counter[Cell] = field(default_factory=Counter)
-    failing: Counter[Cell] = field(default_factory=Counter)
-    listed: list[Result] = field(default_factory=list)  # failing cases that nobody accepts, the first so many
+    cells: Counter[MapCell] = field(default_factory=Counter)
+    failing: Counter[MapCell] = field(default_factory=Counter)
+    listed: list[PointResult] = field(default_factory=list)  # failing cases that nobody accepts, the first so many
     unaccepted: int = 0  # of all cases, those
     # instructions, seconds: of all runs
     instructions: int = 0
@@ -57,7 +57,7 @@ class Tally:
     _values: dict[str, set[str]] = field(default_factory=dict)
     _ranges: set[str] = field(default_factory=set)  # axes whose values stand in ranges
 
-    def add(self, results: Iterable[Result], known: Known = lambda _: False) -> None:
+    def add(self, results: Iterable[PointResult], known: IsKnown = lambda _: False) -> None:
         """Count cases: a hundred at once cost a quarter of what they cost one by one."""
         points, failing = [], []
         for result in results:
@@ -76,7 +76,7 @@ class Tally:
         self._map(points, self.cells)
         self._map(failing, self.failing)
 
-    def _failed(self, result: Result, *, accepted: bool) -> None:
+    def _failed(self, result: PointResult, *, accepted: bool) -> None:
         group = group_of(result)
         known = self.groups.get(group)
         if known is None:
@@ -90,7 +90,7 @@ class Tally:
             if len(self.listed) < MOST_FAILURES:
                 self.listed.append(result)
 
-    def _map(self, points: Iterable[Point], cells: Counter[Cell]) -> None:
+    def _map(self, points: Iterable[Point], cells: Counter[MapCell]) -> None:
         alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}  # values by axes: those of one subject
         for point in points:
             axes, values = zip(*axes_of(point), strict=True)
@@ -148,12 +148,12 @@ class Tally:
         return 0 if self.cases else 2
 
 
-def group_of(result: Result) -> Group:
+def group_of(result: PointResult) -> FailureGroup:
     """Which failures it is counted with."""
     return result.point.subject, result.point.variant, result.failures
 
 
-def cost(result: Result) -> tuple[int, str]:
+def cost(result: PointResult) -> tuple[int, str]:
     """What makes one failing case a better example than another; its name where that says nothing."""
     return result.instructions or 1 << 62, result.point.name()
 

@@ -49,7 +49,7 @@ class WorkUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class PointResult:
     """What became of one case."""
 
     key: str  # of the case; see `key_of`
@@ -66,19 +66,19 @@ class Result:
         return _result, (msgspec.msgpack.encode(self),)  # as a point's
 
 
-def _result(packed: bytes) -> Result:
+def _result(packed: bytes) -> PointResult:
     return _RESULT.decode(packed)
 
 
-_RESULT = msgspec.msgpack.Decoder(Result)
+_RESULT = msgspec.msgpack.Decoder(PointResult)
 
 
-def run_unit(unit: WorkUnit) -> list[Result]:
+def run_unit(unit: WorkUnit) -> list[PointResult]:
     """Run a task's cases one after another."""
     return [run_point(unit.setting, unit.digest, point) for point in unit.points]
 
 
-def run_point(setting: WorkSetting, digest: str, point: Point) -> Result:
+def run_point(setting: WorkSetting, digest: str, point: Point) -> PointResult:
     """Run one case of a subject that is made of what `digest` says; whatever goes wrong in it is its result."""
     key = key_of(point, digest)
     try:
@@ -86,12 +86,12 @@ def run_point(setting: WorkSetting, digest: str, point: Point) -> Result:
         return summary(key, point, judged(session, point), guessed=bool(session.card.assumed))
     except WmmadiagError as error:
         status = {1: "failed", 3: "undecided"}.get(error.exit_code, "error")
-        return Result(key, point, status, (f"{status} configuration",), _line(str(error)))
+        return PointResult(key, point, status, (f"{status} configuration",), _line(str(error)))
     except MemoryError:
-        return Result(key, point, "undecided", ("undecided memory",), "out of memory")
+        return PointResult(key, point, "undecided", ("undecided memory",), "out of memory")
     except Exception as error:  # a bug of ours is this case's alone, and not that of all which share its task
         said = f"internal error, a bug of wmmadiag: {type(error).__name__}: {error}"
-        return Result(key, point, "error", ("error internal",), _line(said))
+        return PointResult(key, point, "error", ("error internal",), _line(said))
 
 
 def judged(session: CardSession, point: Point) -> CaseResult:
@@ -133,7 +133,7 @@ def _session(setting: WorkSetting, digest: str, subject: str, arch: str, schedul
     )
 
 
-def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) -> Result:
+def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) -> PointResult:
     """A case's result in short.
 
     Args:
@@ -146,7 +146,7 @@ def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) 
     if guessed and failures and all(one.startswith(("wrong-output", "overwritten")) for one in failures):
         status = "undecided"
     shares = [one.max_in_bounds for one in case.observations if one.max_in_bounds is not None]
-    return Result(
+    return PointResult(
         key, point, status, failures, _message(case), sum(one.wrong for one in case.observations),
         case.warp_instructions, round(case.seconds, 6), max(shares, default=0.0),
     )  # fmt: skip
@@ -203,14 +203,14 @@ def _hash(parts: Sequence[str]) -> str:
     return digest(list(parts))
 
 
-def to_record(result: Result) -> dict[str, Any]:
+def to_record(result: PointResult) -> dict[str, Any]:
     """As a journal holds it."""
     return {"case": result}
 
 
-def from_record(record: Mapping[str, Any]) -> Result | None:
+def from_record(record: Mapping[str, Any]) -> PointResult | None:
     """A journal's record of a case; None for another one, or one of another version."""
     try:
-        return msgspec.convert(record["case"], Result)
+        return msgspec.convert(record["case"], PointResult)
     except (KeyError, msgspec.ValidationError):
         return None

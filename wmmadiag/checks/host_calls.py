@@ -11,7 +11,7 @@ from functools import cached_property
 
 from wmmadiag.compile.ask.answers import Constant
 from wmmadiag.compile.ask.asking import ask
-from wmmadiag.compile.ask.questions import Asked, ValueOf
+from wmmadiag.compile.ask.questions import AskedSource, ValueOf
 from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.csource.nodes import Node, arguments, called, descendants
 from wmmadiag.csource.tree import Source, parse
@@ -28,7 +28,7 @@ _SHARED = 2
 class HostCalls:
     """The calls of one file that are about a kernel."""
 
-    asked: Asked  # the file, as it was compiled
+    asked: AskedSource  # the file, as it was compiled
     kernel: str  # name, without scope and template arguments
 
     @cached_property

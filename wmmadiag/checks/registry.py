@@ -20,7 +20,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask.questions import Asked
+    from wmmadiag.compile.ask.questions import AskedSource
     from wmmadiag.compile.model import Resources
     from wmmadiag.emulator import EmulatedKernel
     from wmmadiag.emulator.extents import NamedExtents
@@ -44,7 +44,7 @@ class Context:
     finished: bool = True  # whether the run came to its end
     resources: Resources | None = None  # what ptxas said of the kernel, if it was asked
     # the kernel's source as this process compiled it, for questions to the compiler; None where it did not
-    asked: Asked | None = None
+    asked: AskedSource | None = None
 
 
 def _nothing(context: Context) -> Sequence[Finding]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Check, Context
-from wmmadiag.compile.ask.questions import Asked
+from wmmadiag.compile.ask.questions import AskedSource
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.place import Place
@@ -57,7 +57,7 @@ def _host(context: Context) -> HostCalls | None:
             text = Path(file).read_text("utf-8", "replace")
         except (OSError, ValueError):
             return None
-        asked = Asked(text, file, CompileOptions(arch=context.kernel.arch))
+        asked = AskedSource(text, file, CompileOptions(arch=context.kernel.arch))
     return HostCalls(asked, function_name(context.kernel.entry.name))
 
 

@@ -14,7 +14,7 @@ from wmmadiag.errors import ConfigurationError
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign
     from wmmadiag.gate.acceptance import Acceptance
-    from wmmadiag.gate.known_failures import Known
+    from wmmadiag.gate.known_failures import KnownFailures
     from wmmadiag.gate.task import TaskOutcome
 
 
@@ -97,7 +97,7 @@ def _until(args: argparse.Namespace) -> datetime.date:
     return day
 
 
-def _old(path: Path) -> Sequence[Known]:
+def _old(path: Path) -> Sequence[KnownFailures]:
     from wmmadiag.gate.known_failures import read_baseline
 
     return read_baseline(path) if path.exists() else ()

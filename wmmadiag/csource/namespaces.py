@@ -9,7 +9,7 @@ from wmmadiag.csource.nodes import Node
 from wmmadiag.csource.nodes import field as field_of
 from wmmadiag.csource.tree import Source
 
-Space = tuple[str, ...]
+NamespacePath = tuple[str, ...]
 """A namespace by its names from outside in; one without a name is called "" in the one around it."""
 
 
@@ -17,8 +17,8 @@ Space = tuple[str, ...]
 class Import:
     """Names of a namespace that can be written without it from `start` to `end`."""
 
-    inside: Space  # the namespace that it stands in; `path`: what it names, as written
-    path: Space
+    inside: NamespacePath  # the namespace that it stands in; `path`: what it names, as written
+    path: NamespacePath
     start: int
     end: int
     single: bool = False  # whether the path ends with one variable's name
@@ -29,9 +29,9 @@ class Imports:
     """All imports of a source, and other names of its namespaces."""
 
     found: list[Import] = field(default_factory=list)
-    aliases: dict[str, Space] = field(default_factory=dict)
+    aliases: dict[str, NamespacePath] = field(default_factory=dict)
 
-    def entered(self, source: Source, node: Node, around: Space, end: int) -> Space:
+    def entered(self, source: Source, node: Node, around: NamespacePath, end: int) -> NamespacePath:
         """The namespace that a `namespace_definition` opens, in one that ends at `end`."""
         name = field_of(node, "name")
         space = (*around, *(_path(source, name) if name is not None else ("",)))
@@ -40,7 +40,7 @@ class Imports:
             self.found.append(Import((), space, node.end_byte, end))
         return space
 
-    def note(self, source: Source, node: Node, inside: Space, end: int) -> None:
+    def note(self, source: Source, node: Node, inside: NamespacePath, end: int) -> None:
         """A `using_declaration` or `namespace_alias_definition`, in a scope that ends at `end`."""
         named = [one for one in node.named_children if one.type != "comment"]
         if not named:
@@ -53,7 +53,7 @@ class Imports:
         if not single or len(path) > 1:
             self.found.append(Import(inside, path, node.end_byte, end, single))
 
-    def of(self, one: Import, known: Mapping[Space, Sequence[object]]) -> tuple[Space, str]:
+    def of(self, one: Import, known: Mapping[NamespacePath, Sequence[object]]) -> tuple[NamespacePath, str]:
         """The namespace that an import is of, and the one name in it or ""; an unknown one where there is none."""
         path, name = (one.path[:-1], one.path[-1]) if one.single else (one.path, "")
         path = (*self.aliases.get(path[0], path[:1]), *path[1:]) if path else path
@@ -61,7 +61,7 @@ class Imports:
         return next((space for space in spaces if space in known), path), name
 
 
-def _path(source: Source, node: Node) -> Space:
+def _path(source: Source, node: Node) -> NamespacePath:
     return tuple(_names(source, node))
 
 

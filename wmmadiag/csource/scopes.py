@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wmmadiag.csource.declarations import template_parameters
-from wmmadiag.csource.namespaces import Imports, Space
+from wmmadiag.csource.namespaces import Imports, NamespacePath
 from wmmadiag.csource.nodes import Node, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
@@ -82,13 +82,13 @@ def _introduced(source: Source, around: Node) -> Iterator[Variable]:
                 yield from declared(source, one, "member")
 
 
-def _read(source: Source) -> tuple[list[Extent], dict[Space, list[Extent]]]:
+def _read(source: Source) -> tuple[list[Extent], dict[NamespacePath, list[Extent]]]:
     """What is declared anywhere in a source, and where else it is seen; and by namespace."""
     found: list[Extent] = []
-    spaces: dict[Space, list[Extent]] = {}
+    spaces: dict[NamespacePath, list[Extent]] = {}
     imports = Imports()
     # (node, where the scope around it ends, whether that is a function's, the namespace)
-    open_ones: list[tuple[Node, int, bool, Space]] = [(source.root, len(source.data), False, ())]
+    open_ones: list[tuple[Node, int, bool, NamespacePath]] = [(source.root, len(source.data), False, ())]
     while open_ones:
         node, end, local, space = open_ones.pop()
         kind = node.type
@@ -114,7 +114,7 @@ def _read(source: Source) -> tuple[list[Extent], dict[Space, list[Extent]]]:
     return [*found, *_imported(imports, spaces)], spaces
 
 
-def _imported(imports: Imports, spaces: Mapping[Space, Sequence[Extent]]) -> Iterator[Extent]:
+def _imported(imports: Imports, spaces: Mapping[NamespacePath, Sequence[Extent]]) -> Iterator[Extent]:
     for one in imports.found:
         space, name = imports.of(one, spaces)
         for known in spaces.get(space, ()):

@@ -50,7 +50,7 @@ class Element:
         return Watchpoint(self.space, self.start, self.start + self.size, reads=reads, writes=True, **only)
 
 
-class Arrays:
+class NamedArrays:
     """The named arrays of one launch."""
 
     def __init__(self, machine: StoppableLaunch, case: BoundCase, types: Callable[[], Mapping[str, str]]) -> None:

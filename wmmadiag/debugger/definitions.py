@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.ask.answers import Constant, TypeFacts
 from wmmadiag.compile.ask.asking import ask
-from wmmadiag.compile.ask.questions import Asked, Question, TypeOf, ValueOf
+from wmmadiag.compile.ask.questions import AskedSource, Question, TypeOf, ValueOf
 from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.nodes import Node, arguments, bare, called, descendants, field
@@ -52,7 +52,7 @@ class Definitions:
     """What variables of one function are by their definitions."""
 
     local: DeclaredLocal  # the one that is asked about; the function and its instance are its own
-    asked: Asked  # the source, as it was compiled
+    asked: AskedSource  # the source, as it was compiled
     outside: Known  # what built-in variables ("threadIdx.x") and arguments of the kernel hold
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.debugger.arrays import Arrays, Element
+from wmmadiag.debugger.arrays import Element, NamedArrays
 from wmmadiag.debugger.conditions import ANY, Conditions
 from wmmadiag.debugger.inspect_fragments import FragmentInspection
 from wmmadiag.debugger.registers import (
@@ -74,7 +74,7 @@ class Waiting:
 class Inspection(FragmentInspection):
     """The looking half of a session."""
 
-    arrays: Arrays
+    arrays: NamedArrays
     lane: int
 
     # Blocks and warps
@@ -114,7 +114,7 @@ class Inspection(FragmentInspection):
     # Memory by name
 
     def element(self, text: str) -> Element:
-        """What `sK[3][5]` stands for; see `Arrays.element`."""
+        """What `sK[3][5]` stands for; see `NamedArrays.element`."""
         return self.arrays.element(text)
 
     def shared(self, text: str) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from wmmadiag.compile.ask.answers import TypeFacts, Unanswered
 from wmmadiag.compile.ask.asking import ask
-from wmmadiag.compile.ask.questions import Asked, TypeOf
+from wmmadiag.compile.ask.questions import AskedSource, TypeOf
 from wmmadiag.compile.ask.scope import scope_at
 from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
@@ -372,7 +372,7 @@ def _type(session: Session, place: Place, text: str) -> TypeFacts:
     compilation = session.target.compilation
     question = TypeOf(text, scope_at(file.source, node, text, file.bindings(node, place.function), every=True), True)
     try:
-        found = ask(Asked(compilation.text, compilation.source, compilation.options), [question])[question]
+        found = ask(AskedSource(compilation.text, compilation.source, compilation.options), [question])[question]
     except CompileError:
         found = None
     if isinstance(found, TypeFacts) and found.size in (1, 2, 4, 8):

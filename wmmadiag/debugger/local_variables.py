@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.ask.answers import TypeFacts
-from wmmadiag.compile.ask.questions import Asked
+from wmmadiag.compile.ask.questions import AskedSource
 from wmmadiag.csource.nodes import Node, ancestors, field
 from wmmadiag.csource.writes import writes
 from wmmadiag.debugger.conditions import Conditions
@@ -64,7 +64,7 @@ def local_variable(session: Inspection, name: str) -> Local:
     local = _declared(session, name)
     variable, source, file = local.variable, local.file.source, local.file.name
     compilation = session.target.compilation
-    asked = Asked(compilation.text, compilation.source, compilation.options)
+    asked = AskedSource(compilation.text, compilation.source, compilation.options)
     definitions = Definitions(local, asked, lambda wanted: _outside(session, wanted))
     type_, declared_at = variable.type + " *" * variable.pointers, local.file.line(variable)
     value = definitions.value()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.document import Document
 
 PROMPT = "(wmmadiag) "
-Write = Callable[[str], None]
+WriteText = Callable[[str], None]
 
 
 class Prompt:
@@ -33,7 +33,7 @@ class Prompt:
         write: takes text for standard output; as_json: one JSON object per command.
     """
 
-    def __init__(self, interpreter: Interpreter, write: Write, *, as_json: bool = False) -> None:
+    def __init__(self, interpreter: Interpreter, write: WriteText, *, as_json: bool = False) -> None:
         self.interpreter, self._write, self.as_json = interpreter, write, as_json
 
     def run(
@@ -145,7 +145,7 @@ def _toolkit(interpreter: Interpreter) -> PromptSession[str]:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    class Words(Completer):
+    class CommandCompleter(Completer):
         def get_completions(self, document: Document, complete_event: object) -> Iterator[Completion]:
             del complete_event
             before = document.text_before_cursor.lstrip()
@@ -155,7 +155,7 @@ def _toolkit(interpreter: Interpreter) -> PromptSession[str]:
 
     path = history_path()
     history = InMemoryHistory() if path is None else FileHistory(str(path))
-    return PromptSession(history=history, completer=Words(), complete_while_typing=False)
+    return PromptSession(history=history, completer=CommandCompleter(), complete_while_typing=False)
 
 
 def history_path() -> Path | None:

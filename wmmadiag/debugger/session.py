@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wmmadiag.debugger.against import Other, RunDifference, to_difference
-from wmmadiag.debugger.arrays import Arrays
+from wmmadiag.debugger.arrays import NamedArrays
 from wmmadiag.debugger.cause import EFFORT, CauseMoment, find_cause
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.departure import Departure, find_departure, moment_of_finding
@@ -43,7 +43,7 @@ class Session(Stepping):
         self.lines = SourceLines(
             target.kernel.kernel, target.source, {target.compilation.source: target.compilation.text}
         )
-        self.arrays = Arrays(self.machine, self.case, lambda: self.declared_types)
+        self.arrays = NamedArrays(self.machine, self.case, lambda: self.declared_types)
         self.evidence = Evidence(target)
         self.warp = self.lane = 0
         self.other: Other | None = None

@@ -21,7 +21,7 @@ from wmmadiag.ptx.demangle import demangle
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.arrays import ArraySource, Carved, Elements
-    from wmmadiag.compile.ask.questions import Asked
+    from wmmadiag.compile.ask.questions import AskedSource
 
 _MOST_BYTES = 4 << 20  # of a source file that is read for its declarations
 
@@ -93,11 +93,11 @@ class ArrayNames:
         known = self.origin.resources if self.origin is not None else ()
         return next((one for one in known if one.entry == self.kernel.entry.name), None)
 
-    def asked(self) -> Asked | None:
+    def asked(self) -> AskedSource | None:
         """The source as this process compiled it, for questions to the compiler; None where it did not."""
-        from wmmadiag.compile.ask.questions import Asked
+        from wmmadiag.compile.ask.questions import AskedSource
 
-        return None if self.origin is None else Asked(self.origin.text, self.origin.file, self.origin.options)
+        return None if self.origin is None else AskedSource(self.origin.text, self.origin.file, self.origin.options)
 
     def source(self) -> ArraySource:
         """The declarations of the files that the kernel's code comes from."""

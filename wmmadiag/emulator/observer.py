@@ -27,7 +27,7 @@ from wmmadiag.emulator.decoded import Value
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.registers import LANES
 
-Where = tuple[int, int, int]
+WarpPlace = tuple[int, int, int]
 """(linear index of the block in the grid, warp in the block, program counter)."""
 
 

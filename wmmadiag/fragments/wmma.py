@@ -14,7 +14,7 @@ from wmmadiag.fragments.map import FragmentMap, accumulator, fragment_map, packe
 from wmmadiag.numerics.architecture import architecture
 from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape, shapes
 
-Offsets = tuple[tuple[int, int], ...]
+ElementOffsets = tuple[tuple[int, int], ...]
 
 _SOURCE = "SASS of wmma.load and wmma.store, ptxas 12.4 and 12.9"
 
@@ -27,15 +27,15 @@ class _Row:
     c: (major, minor) offset of each pair of accumulator elements; major is the row unless `transposed`.
     """
 
-    a: Offsets
-    b: Offsets
-    c: Offsets
+    a: ElementOffsets
+    b: ElementOffsets
+    c: ElementOffsets
     transposed: bool = False
 
 
-_SQUARE: Offsets = ((0, 0), (8, 0), (0, 8), (8, 8))  # pairs e1 (row + 8), e2 (column + 8)
-_TALL: Offsets = ((0, 0), (8, 0), (16, 0), (24, 0))  # e1, e2: major + 8, + 16
-_PAIR: Offsets = ((0, 0),)
+_SQUARE: ElementOffsets = ((0, 0), (8, 0), (0, 8), (8, 8))  # pairs e1 (row + 8), e2 (column + 8)
+_TALL: ElementOffsets = ((0, 0), (8, 0), (16, 0), (24, 0))  # e1, e2: major + 8, + 16
+_PAIR: ElementOffsets = ((0, 0),)
 
 # Half operands: each register holds two k.
 _HALF: dict[str, _Row] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wmmadiag.gate.known_failures import Known, failures_of, relative_card
+from wmmadiag.gate.known_failures import KnownFailures, failures_of, relative_card
 from wmmadiag.gate.task import TaskOutcome
 from wmmadiag.place import Place
 from wmmadiag.results.model import CaseResult
@@ -17,11 +17,13 @@ from wmmadiag.results.model import CaseResult
 class Acceptance:
     """Holds a baseline against outcomes, one by one."""
 
-    entries: Sequence[Known]  # of the baseline; `path`: its file
+    entries: Sequence[KnownFailures]  # of the baseline; `path`: its file
     path: Path
     today: datetime.date  # the day that decides what has expired
     accepted: int = 0  # cases whose failures are accepted
-    expired: dict[int, Known] = field(default_factory=dict)  # entries that would accept a failure, but no longer do
+    expired: dict[int, KnownFailures] = field(
+        default_factory=dict
+    )  # entries that would accept a failure, but no longer do
     seen: set[int] = field(default_factory=set)  # entries that accepted something; `touched`: whose cases ran
     touched: set[int] = field(default_factory=set)
 
@@ -57,7 +59,7 @@ class Acceptance:
         return case
 
     @property
-    def fixed(self) -> list[Known]:
+    def fixed(self) -> list[KnownFailures]:
         """Entries whose cases ran, and none failed as they say."""
         return [self.entries[number] for number in sorted(self.touched - self.seen)]
 
@@ -76,19 +78,19 @@ class Acceptance:
         return [f"baseline {self.path}: {', '.join(parts)}", *notices]
 
 
-def _about(known: Known) -> str:
+def _about(known: KnownFailures) -> str:
     words = [known.card, known.arch, known.variant, *known.cases[:3], "…" * (len(known.cases) > 3)]
     return " ".join(word for word in words if word)
 
 
 def new_entries(
     outcomes: Sequence[TaskOutcome],
-    old: Sequence[Known],
+    old: Sequence[KnownFailures],
     path: Path,
     reason: str,
     expires: datetime.date,
     today: datetime.date,
-) -> list[Known]:
+) -> list[KnownFailures]:
     """Entries for all failures of these outcomes: reason and day of an old entry that accepts it, else the given ones.
 
     Old entries of cases that did not run stay.
@@ -110,7 +112,7 @@ def new_entries(
             why, until = (known.reason, known.expires) if known is not None else (reason, expires)
             found.setdefault((card, report.arch, case.variant, failures, why, until), []).append(case.case)
     nowhere = Place(str(path), 1)
-    made = [Known(card, arch, variant, tuple(cases), failures, why, until, nowhere)
+    made = [KnownFailures(card, arch, variant, tuple(cases), failures, why, until, nowhere)
             for (card, arch, variant, failures, why, until), cases in found.items()]  # fmt: skip
     kept = [one for one in old if not any(one.fits(*case) for case in ran)]
     return sorted([*made, *kept], key=lambda one: (one.card, one.arch, one.variant, one.cases))

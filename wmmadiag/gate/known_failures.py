@@ -35,7 +35,7 @@ _KEYS = ("card", "arch", "variant", "cases", "failures", "reason", "expires")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFailures:
     """Failures of one kernel that are accepted."""
 
     card: str  # path relative to the baseline's folder, with forward slashes
@@ -78,7 +78,7 @@ def failures_of(case: CaseResult) -> tuple[str, ...]:
     return tuple(sorted(found or {case.status}))
 
 
-def read_baseline(path: Path) -> tuple[Known, ...]:
+def read_baseline(path: Path) -> tuple[KnownFailures, ...]:
     """The entries of a baseline.
 
     Raises:
@@ -103,7 +103,7 @@ def read_baseline(path: Path) -> tuple[Known, ...]:
     return tuple(_entry(one) for one in table.tables("known"))
 
 
-def _entry(table: Table) -> Known:
+def _entry(table: Table) -> KnownFailures:
     table.check_keys(_KEYS)
     expires: object = table.content.get("expires")
     for key, example in (
@@ -130,7 +130,7 @@ def _entry(table: Table) -> Known:
     failures = tuple(table.strings("failures"))
     if not failures:
         raise table.error("failures", "the list of accepted failures is empty")
-    return Known(
+    return KnownFailures(
         card=table.string("card"),
         arch=table.string("arch"),
         variant=table.string("variant"),
@@ -151,7 +151,7 @@ def relative_card(card: str | Path, baseline: Path) -> str:
         return Path(absolute).as_posix()
 
 
-def rendered(entries: Sequence[Known]) -> str:
+def rendered(entries: Sequence[KnownFailures]) -> str:
     """A baseline's text."""
     lines = [
         "# Failures that `wmmadiag check --baseline` accepts: each with its reason, until its day.",

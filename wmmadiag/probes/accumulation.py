@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
@@ -23,7 +23,7 @@ _MODES = {
 """What is done → every element's value, by arithmetic."""
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Five ways of keeping sums."""
     a = np.ones((16, 64), np.float16)
     b = np.repeat(np.arange(1.0, 5.0), 256).astype(np.float16)
@@ -33,12 +33,12 @@ def run(machine: Platform) -> Answer:
     right = all(data[mode] == [value] for mode, value in _MODES.items())
     table = tuple(f"{mode}: {', '.join(f'{v:g}' for v in values)}" for mode, values in data.items())
     if not right:
-        return Answer("wrong", ("sums are not kept as they should be: " + "; ".join(table),), table, data)
+        return ProbeAnswer("wrong", ("sums are not kept as they should be: " + "; ".join(table),), table, data)
     lines = (
         "zero the accumulator once before the k loop (160 here); inside the loop only the last k-step survives (64)",
         "between tiles load, add and store (160); a store alone overwrites: only the last tile survives (64)",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 PROBE = Probe("accumulation", "what survives of sums over k-steps and over tiles?", "accumulation.cu", run)

@@ -13,7 +13,7 @@ EXIT_CODES: Mapping[Verdict, int] = {"right": 0, "wrong": 1, "undecided": 3}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """The answer to one question on one architecture."""
 
     verdict: Verdict  # see `Verdict`
@@ -31,7 +31,7 @@ class Answered:
     arch: str
     backend: str
     seconds: float
-    answer: Answer
+    answer: ProbeAnswer
 
     def as_data(self) -> dict[str, Any]:
         """As JSON holds it."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.numerics.architecture import architecture
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
@@ -17,7 +17,7 @@ _SIZES = {"ca": (2, 4, 8, 12, 16, 32), "cg": (4, 8, 16)}
 _EXIST = {("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)}  # PTX ISA 9.0, "cp.async"
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Every size, and each that exists from a misaligned source and to a misaligned target."""
     meant_to = architecture(machine.arch).number >= 80
     data: dict[str, str] = {}
@@ -37,16 +37,16 @@ def run(machine: Platform) -> Answer:
                         strange.append(f"{name}, misaligned {what}: {answer}")
     table = tuple(f"{name}: {what}" for name, what in data.items())
     if strange:
-        return Answer("wrong", ("not as the PTX ISA says: " + "; ".join(strange),), table, data)
+        return ProbeAnswer("wrong", ("not as the PTX ISA says: " + "; ".join(strange),), table, data)
     if not meant_to:
-        return Answer(
+        return ProbeAnswer(
             "right", (f"{machine.arch} has no cp.async (sm_80 and later do): copy through registers",), table, data
         )
     lines = (
         "cp.async copies 4, 8 or 16 bytes (.ca) or 16 (.cg); no other size is an instruction",
         "source and target must be aligned to the size: the launch dies of a misaligned one",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 def _copied(machine: Platform, modifier: str, size: int, source: int, target: int) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
@@ -14,7 +14,7 @@ _TILES = 8
 _WARPS = (1, 2, 3, 4, 8)
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """8 tiles, 1 to 8 warps, both ways."""
     rng = np.random.default_rng(7)
     a = rng.integers(-8, 9, (_TILES, 16, 16)).astype(np.float16)
@@ -35,12 +35,12 @@ def run(machine: Platform) -> Answer:
         for name, tiles in data.items()
     )
     if not right:
-        return Answer("wrong", ("warps do not compute the tiles that they should",), table, data)
+        return ProbeAnswer("wrong", ("warps do not compute the tiles that they should",), table, data)
     lines = (
         f"one tile per warp: 4 warps compute 4 of {_TILES} tiles, the others stay unwritten",
         "for (t = warp; t < tiles; t += warps) computes all of them with any number of warps",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 PROBE = Probe("coverage", "which tiles do W warps compute?", "coverage.cu", run)

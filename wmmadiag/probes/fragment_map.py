@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.fragments import FragmentMap, wmma_map
 from wmmadiag.numerics.tensor_core_forms import parse_shape
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import DTYPES, Platform
 from wmmadiag.probes.registry import Probe
 
@@ -41,7 +41,7 @@ def tables(arch: str, entries: list[str]) -> dict[str, FragmentMap]:
     return {name: wmma_map(*name.split("_"), arch) for name in entries}
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Measure all maps that the architecture has."""
     entries = [entry.name for entry in machine.compiled("fragment_map.cu").entries]
     data: dict[str, Any] = {}
@@ -60,14 +60,16 @@ def run(machine: Platform) -> Answer:
             + ("" if same else ": not as in the table")
         )
     if different:
-        return Answer("wrong", (f"maps that differ from the known ones: {', '.join(different)}",), tuple(table), data)
+        return ProbeAnswer(
+            "wrong", (f"maps that differ from the known ones: {', '.join(different)}",), tuple(table), data
+        )
     lines = (
         f"the maps of all {len(data)} fragments are the known ones; in an m16n16k16 accumulator x[i] of a lane is row "
         "lane/4 + 8·(i/2 % 2), column 2·(lane % 4) + i % 2 + 8·(i/4)",
         "A of m16n16k16 f16 is row lane/4 + 8·(i/2 % 2), k 2·(lane % 4) + i % 2 + 8·(i/4 % 2), its upper half a "
         "repetition",
     )
-    return Answer("right", lines, tuple(table), data)
+    return ProbeAnswer("right", lines, tuple(table), data)
 
 
 PROBE = Probe("fragment-map", "which matrix element is frag.x[i] of each lane?", "fragment_map.cu", run)

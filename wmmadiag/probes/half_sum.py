@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
@@ -14,7 +14,7 @@ _COUNTS = (2047, 2048, 2049, 3000)
 _DEPTH = 1024
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Ones counted one per k-step, and a product of depth 1024 of random operands."""
     wide, narrow = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float16)
     one = np.zeros((16, 16), np.float16)
@@ -37,13 +37,13 @@ def run(machine: Platform) -> Answer:
     right = right and 0 < 100 * data["f32 max error at depth 1024"] < data["f16 max error at depth 1024"]
     table = tuple(f"{name}: {value:.6g}" for name, value in data.items())
     if not right:
-        return Answer("wrong", ("sums in f16 and f32 accumulators are not what their formats allow",), table, data)
+        return ProbeAnswer("wrong", ("sums in f16 and f32 accumulators are not what their formats allow",), table, data)
     lines = (
         "an f16 accumulator stops counting ones at 2048; an f32 one does not (3000 of 3000)",
         f"depth {_DEPTH}, standard normal operands: largest error {data['f16 max error at depth 1024']:.2g} in f16, "
         f"{data['f32 max error at depth 1024']:.2g} in f32; sum in f32 unless the bound allows it",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 PROBE = Probe("half-sum", "what does an f16 accumulator lose against an f32 one?", "half_sum.cu", run)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
@@ -31,7 +31,7 @@ _ODD = sum(ldm % 8 != 0 or offset % 16 != 0 for _, offset, ldm in _SWEEP)
 _LEGAL = ("tight", "padded by 8", "padded by 16")
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Every layout, space and (base, ldm) of the sweep."""
     values = np.arange(1024).astype(np.float16)  # whole numbers up to 2048 are exact in half
     one = np.eye(16, dtype=np.float16)
@@ -62,7 +62,7 @@ def run(machine: Platform) -> Answer:
                 )
                 table.append(f"{key} (ldm {ldm}): {what}")
     if not right:
-        return Answer("wrong", ("a legal layout does not read base + line·ldm + place",), tuple(table), data)
+        return ProbeAnswer("wrong", ("a legal layout does not read base + line·ldm + place",), tuple(table), data)
     lines = (
         "row_major element (i, k) is X[i·ldm + k], col_major X[k·ldm + i]; ldm counts elements of the array with its "
         "padding, and one that is too small reads overlapping lines without any error",
@@ -71,7 +71,7 @@ def run(machine: Platform) -> Answer:
         f"('misaligned'), {len(elsewhere)} read from elsewhere in silence, "
         f"{4 * _ODD - len(dead) - len(elsewhere)} work here",
     )
-    return Answer("right", lines, tuple(table), data)
+    return ProbeAnswer("right", lines, tuple(table), data)
 
 
 PROBE = Probe("layouts", "what do row_major and col_major read for each leading dimension?", "layouts.cu", run)

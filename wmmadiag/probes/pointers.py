@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
@@ -26,7 +26,7 @@ _SAME = 8
 """So many of the first forms are &s[r][c]; the others are mistakes, shown for their offsets."""
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Ten ways to write the tile at (8, 16) of `half s[32][24]`."""
     row, column = 8, 16
     offsets, first = np.zeros(len(_FORMS), np.int64), np.zeros(len(_FORMS), np.float32)
@@ -37,7 +37,7 @@ def run(machine: Platform) -> Answer:
     data = {form: int(offset) for form, offset in zip(_FORMS, offsets, strict=True)}
     table = tuple(f"{form}: byte {offset}" for form, offset in data.items())
     if not right:
-        return Answer(
+        return ProbeAnswer(
             "wrong", (f"pointer forms that should be one address are not{': ' * bool(fault)}{fault}",), table, data
         )
     lines = (
@@ -45,7 +45,7 @@ def run(machine: Platform) -> Answer:
         f"after a cast the pitch is yours to write: (half*)s + r * 16 + c of `half s[32][24]` is "
         f"{(want - int(offsets[_SAME])) // 2} elements short at r = {row}",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 PROBE = Probe("pointers", "which ways to write a tile's pointer are the same address?", "pointers.cu", run)

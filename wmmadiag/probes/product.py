@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Three pairs of operands, B read row_major and col_major, against scalar code and Python."""
     rng = np.random.default_rng(3)
     identity = np.eye(16, dtype=np.float16)
@@ -37,14 +37,14 @@ def run(machine: Platform) -> Answer:
         differs &= found["the two differ"] == (name != "identity × identity")
         table.append(f"{name}: " + ", ".join(f"{key}: {'yes' if value else 'no'}" for key, value in found.items()))
     if not (right and differs):
-        return Answer(
+        return ProbeAnswer(
             "wrong", ("a 16 × 16 × 16 product of one warp is not what scalar code gives",), tuple(table), data
         )
     lines = (
         "one warp's 16 × 16 × 16 product equals scalar code in all 256 elements: B row_major is A·B, col_major A·Bᵀ",
         "identity × identity is the same for both; test Q·Kᵀ with identity × random",
     )
-    return Answer("right", lines, tuple(table), data)
+    return ProbeAnswer("right", lines, tuple(table), data)
 
 
 PROBE = Probe("product", "does one warp's product equal scalar code, and which product is it?", "product.cu", run)

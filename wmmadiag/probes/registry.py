@@ -16,7 +16,7 @@ from types import ModuleType
 
 from wmmadiag import probes
 from wmmadiag.errors import ConfigurationError, KernelFault, WmmadiagError, did_you_mean
-from wmmadiag.probes.answer import Answer, Answered
+from wmmadiag.probes.answer import Answered, ProbeAnswer
 from wmmadiag.probes.machine import Platform
 
 
@@ -27,7 +27,7 @@ class Probe:
     name: str  # as users write it, "fragment-map"; the module has underscores for the hyphens
     asks: str  # the question, one line
     source: str  # its kernels, a file of `probes/`
-    run: Callable[[Platform], Answer]  # asks it
+    run: Callable[[Platform], ProbeAnswer]  # asks it
     # makes one text of the answers of several architectures, or None
     across: Callable[[Sequence[Answered]], str] | None = None
 
@@ -84,5 +84,5 @@ def ask(probe: Probe, machine: Platform) -> Answered:
         lines = [f"cannot be asked of {machine.arch} on this backend: {error.message}"]
         lines += [f"next: {error.hint}"] if error.hint else []
         verdict = "wrong" if isinstance(error, KernelFault) else "undecided"
-        answer = Answer(verdict, tuple(lines))  # type: ignore[arg-type]
+        answer = ProbeAnswer(verdict, tuple(lines))  # type: ignore[arg-type]
     return Answered(probe.name, machine.arch, machine.backend, time.perf_counter() - started, answer)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wmmadiag.errors import CompileError
 from wmmadiag.fragments import wmma_shapes
 from wmmadiag.numerics.tensor_core_forms import parse_shape
-from wmmadiag.probes.answer import Answer, Answered
+from wmmadiag.probes.answer import Answered, ProbeAnswer
 from wmmadiag.probes.machine import DTYPES, Platform
 from wmmadiag.probes.registry import Probe
 from wmmadiag.subject import shipped
@@ -93,7 +93,7 @@ def _product(form: tuple[str, str, str], machine: Platform, mask: int) -> str:
     return fault or ("right" if np.array_equal(d.astype(np.float64), want.astype(np.float64)) else "wrong")
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Compile every form, run those that compile."""
     mask, _ = compiled_forms(machine)
     expected = set(wmma_shapes(machine.arch))
@@ -116,7 +116,7 @@ def run(machine: Platform) -> Answer:
     ]
     lines += [f"not as documented: {'; '.join(strange)}"] if strange else []
     table = tuple(f"{name:<24} {what}" for name, what in results.items())
-    return Answer("wrong" if strange else "right", tuple(lines), table, {"forms": results})
+    return ProbeAnswer("wrong" if strange else "right", tuple(lines), table, {"forms": results})
 
 
 def across(answers: Sequence[Answered]) -> str:

@@ -10,12 +10,12 @@ import numpy as np
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.launch import Argument
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Sizes around each limit."""
     most = limits(machine.arch).shared_per_block
     dynamic = {size: _launches(machine, "shared_memory", size) for size in (SHARED_WITHOUT_OPT_IN, most, most + 16)}
@@ -25,7 +25,7 @@ def run(machine: Platform) -> Answer:
     table = tuple(f"{name}: {what}" for name, what in data.items())
     right = list(dynamic.values()) == ["runs", "runs", "refused"] and list(fixed.values()) == ["runs", "refused"]
     if not right:
-        return Answer(
+        return ProbeAnswer(
             "wrong", ("limits of shared memory are not the documented ones: " + "; ".join(table),), table, data
         )
     lines = (
@@ -33,7 +33,7 @@ def run(machine: Platform) -> Answer:
         f"{SHARED_WITHOUT_OPT_IN:,} with cudaFuncAttributeMaxDynamicSharedMemorySize; one more and the launch fails",
         f"static __shared__ arrays end at {SHARED_WITHOUT_OPT_IN:,} bytes on every architecture",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 def _launches(machine: Platform, entry: str, size: int) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """The same product stored to global, shared and local memory."""
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-8, 9, (16, 16)).astype(np.float16) for _ in range(2))
@@ -30,13 +30,13 @@ def run(machine: Platform) -> Answer:
         data[entry] = "dies" if fault else "right" if np.array_equal(d, want) else "wrong"
     table = tuple(f"{entry.replace('_', ' ')}: {what}" for entry, what in data.items())
     if data["to_global"] != "right" or data["to_shared"] != "right" or data["to_local"] == "right":
-        return Answer("wrong", ("storing a fragment: " + ", ".join(table),), table, data)
+        return ProbeAnswer("wrong", ("storing a fragment: " + ", ".join(table),), table, data)
     what = "the launch dies" if data["to_local"] == "dies" else "the numbers are wrong"
     lines = (
         f"store a fragment to shared or global memory: both are right; to a thread's local array {what}, "
         "since every thread has another one",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 PROBE = Probe("store", "where can a fragment be stored to: shared, global, local?", "store.cu", run)

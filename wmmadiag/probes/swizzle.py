@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _READERS = ("no swizzle", "chunk ^ (row & 7), as written", "chunk ^ (row >> 1 & 7)")
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """A 16 × 64 half tile written with chunk ^ (row & 7)."""
     x = np.arange(1024).astype(np.float16)
     back, one, seen = np.zeros((4, 16, 64), np.float16), np.eye(16, dtype=np.float16), np.zeros((16, 16), np.float32)
@@ -32,14 +32,14 @@ def run(machine: Platform) -> Answer:
     right = right and data["ldmatrix, as written, first 8 × 32"] == 256 and data["wmma load, first 16 × 16"] == 32
     table = tuple(f"{name}: {count} elements in place" for name, count in data.items())
     if not right:
-        return Answer("wrong", (f"a swizzled tile does not come back as it should {fault}".rstrip(),), table, data)
+        return ProbeAnswer("wrong", (f"a swizzled tile does not come back as it should {fault}".rstrip(),), table, data)
     lines = (
         f"read with the writer's swizzle all 1024 elements come back; with none {data[_READERS[0]]}, "
         f"with row >> 1 for row {data[_READERS[2]]}: writer and reader must use one function",
         "ldmatrix reads a swizzled tile right, wmma::load_matrix_sync cannot (one pointer, one ldm): pad for it "
         "instead",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 PROBE = Probe("swizzle", "what comes back of a swizzled tile?", "swizzle.cu", run)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.answer import Answer
+from wmmadiag.probes.answer import ProbeAnswer
 from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
@@ -21,7 +21,7 @@ _WAYS = {
 """Way → whether it is Q·Kᵀ."""
 
 
-def run(machine: Platform) -> Answer:
+def run(machine: Platform) -> ProbeAnswer:
     """Four ways, compared with Q·Kᵀ and Q·K."""
     rng = np.random.default_rng(4)
     q, k = (rng.integers(-8, 9, (16, 16)).astype(np.float16) for _ in range(2))
@@ -38,14 +38,14 @@ def run(machine: Platform) -> Answer:
     right = all((data[way] == "Q·Kᵀ") == meant and data[way] != "neither" for way, meant in _WAYS.items())
     table = tuple(f"K {way}: {data[way]}" for way in _WAYS)
     if not right:
-        return Answer(
+        return ProbeAnswer(
             "wrong", ("K's four ways into a product do not give what they should: " + "; ".join(table),), table, data
         )
     lines = (
         "Q·Kᵀ: stage K as it lies and read matrix_b col_major, or stage it transposed and read row_major; "
         "the other two combinations are Q·K",
     )
-    return Answer("right", lines, table, data)
+    return ProbeAnswer("right", lines, table, data)
 
 
 PROBE = Probe("transpose", "which ways of staging and reading K give Q·Kᵀ?", "transpose.cu", run)

@@ -180,7 +180,7 @@ class Served:
         from wmmadiag.checks.registry import native_names, select
         from wmmadiag.programs.device import DeviceHalf
         from wmmadiag.programs.launches import Launcher
-        from wmmadiag.programs.progress import Progress
+        from wmmadiag.programs.progress import BlockProgress
 
         spec = self.spec
         placed = []
@@ -195,7 +195,7 @@ class Served:
             self.shadows[self.located() + one.start] = (one, address)
         checks = select(spec["checks"])
         budget = Budget(spec["instructions"], spec["seconds"])
-        progress = Progress()
+        progress = BlockProgress()
         how = EmulatorOptions(
             threads=spec["threads"], budget=budget, checks=native_names(checks), begun=progress.address
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.emulator.observer import AccessKind, MemorySpace, Where
+from wmmadiag.emulator.observer import AccessKind, MemorySpace, WarpPlace
 from wmmadiag.launch import DeviceMemory
 
 READ, WRITE, ATOMIC = range(3)
@@ -40,7 +40,7 @@ class Footprint:
         self._live = sorted((one for one in self.memory if one.data.size), key=lambda one: one.address)
         self._starts = [one.address for one in self._live]
 
-    def on_memory(self, where: Where, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
+    def on_memory(self, where: WarpPlace, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
         """Note an access of a warp."""
         del where
         if space not in (MemorySpace.GLOBAL, MemorySpace.GENERIC) or not self.complete:

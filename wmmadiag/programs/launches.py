@@ -20,7 +20,7 @@ from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
 from wmmadiag.programs.kernel_names import base_name
 from wmmadiag.programs.nested import QUEUE
-from wmmadiag.programs.progress import Progress
+from wmmadiag.programs.progress import BlockProgress
 from wmmadiag.programs.repeats import Alike, Repeats, Stretch
 from wmmadiag.programs.rows import FEWEST, MOST, in_turns, turns_of
 from wmmadiag.results.model import ReportedFinding
@@ -33,7 +33,7 @@ FAULTS = {
 LAUNCH_FAILURE = 719
 
 
-class Row(ctypes.Structure):
+class MemoryRow(ctypes.Structure):
     """`WmmadiagRow` of native/memory.cpp."""
 
     _fields_ = (
@@ -91,13 +91,13 @@ class Launcher:
     # the plain name of the kernel that does nothing, "*" for all: what a program says then is not about it
     idle: str = ""
     halves: bool = False  # whether it does half of what it does instead: the rest of each array stays as it was
-    progress: Progress = field(default_factory=Progress)  # tells of long launches
+    progress: BlockProgress = field(default_factory=BlockProgress)  # tells of long launches
     # is told of each launch that is like none before
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
     _alike: dict[_Key, Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _lies: dict[int, int] = field(default_factory=dict)  # where each of them begins
-    _rows: ctypes.Array[Row] = field(default_factory=lambda: (Row * 256)())
+    _rows: ctypes.Array[MemoryRow] = field(default_factory=lambda: (MemoryRow * 256)())
 
     def __post_init__(self) -> None:
         self.repeats = Repeats(self.runtime)
@@ -207,7 +207,7 @@ class Launcher:
         table: Callable[..., int] = self.runtime.wmmadiag_memory
         count = table(self._rows, ctypes.c_uint64(len(self._rows)))
         if count > len(self._rows):
-            self._rows = (Row * (2 * count))()
+            self._rows = (MemoryRow * (2 * count))()
             table(self._rows, ctypes.c_uint64(len(self._rows)))
         found = []
         views: dict[int, NDArray[np.uint8]] = {}

@@ -14,7 +14,7 @@ _EVERY = 5.0
 
 
 @dataclass
-class Progress:
+class BlockProgress:
     """Tells of launches that run for more than five seconds: how many blocks have begun, and the time left."""
 
     wanted: bool = field(default_factory=sys.stderr.isatty)  # whether anybody looks: standard error is a terminal

@@ -9,8 +9,8 @@ from wmmadiag.ops.model import ROW
 from wmmadiag.ops.stages.model import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.model import Disagreement, Reach
 from wmmadiag.provenance.naming import Names
-from wmmadiag.provenance.outputs import JudgedOutput, Products, Where
-from wmmadiag.provenance.raw import DerivedProduct, EventKind, Kind, TaggedRun, TagRecord
+from wmmadiag.provenance.outputs import ElementMask, JudgedOutput, Products
+from wmmadiag.provenance.raw import DerivedProduct, EventKind, RecordKind, TaggedRun, TagRecord
 from wmmadiag.provenance.tags import DecodedTag
 
 _AXES = ("row", "column")
@@ -45,7 +45,7 @@ class Classifier:
                 merged[key] = one if seen is None else _merge(seen, one)
         return tuple(sorted(merged.values(), key=lambda d: -sum(r.elements for r in d.reach)))
 
-    def of_unknown(self, wrong: Mapping[str, Where]) -> tuple[Disagreement, ...]:
+    def of_unknown(self, wrong: Mapping[str, ElementMask]) -> tuple[Disagreement, ...]:
         """What may be behind wrong elements whose tags say nothing: sums and products that the operation does not have.
 
         Args:
@@ -102,18 +102,18 @@ class Classifier:
         names = self._names
         stride = next((pc for pc in (record.pc, record.a_pc, record.b_pc) if pc in self._strides), None)
         if stride is not None and record.kind in (
-            Kind.UNWRITTEN, Kind.OPERAND_A, Kind.OPERAND_B, Kind.CONTRACTION
+            RecordKind.UNWRITTEN, RecordKind.OPERAND_A, RecordKind.OPERAND_B, RecordKind.CONTRACTION
         ):  # fmt: skip
             return self._leading_dimension(record, stride)
         make = {
-            Kind.UNWRITTEN: self._unwritten,
-            Kind.OPERAND_A: self._broken,
-            Kind.OPERAND_B: self._broken,
-            Kind.CONTRACTION: self._contraction,
+            RecordKind.UNWRITTEN: self._unwritten,
+            RecordKind.OPERAND_A: self._broken,
+            RecordKind.OPERAND_B: self._broken,
+            RecordKind.CONTRACTION: self._contraction,
         }.get(record.kind)
         if make is not None:
             return make(record)
-        if record.kind is Kind.ACCUMULATOR:
+        if record.kind is RecordKind.ACCUMULATOR:
             return self._seen(
                 record,
                 "accumulator",
@@ -163,7 +163,7 @@ class Classifier:
         )
 
     def _broken(self, record: TagRecord) -> Disagreement:
-        operand = "A" if record.kind is Kind.OPERAND_A else "B"
+        operand = "A" if record.kind is RecordKind.OPERAND_A else "B"
         line = "row" if operand == "A" else "column"
         first, odd = record.first, record.second
         if first.matrix != odd.matrix:
@@ -219,7 +219,7 @@ class Classifier:
         Where a row of an operand holds one element alone that could be followed (a maximum beside what is made of it
         and others), along which axis the row runs was a guess.
         """
-        if record.kind is not Kind.CONTRACTION:
+        if record.kind is not RecordKind.CONTRACTION:
             return False
         wanted = self._wanted_axes(record.first, record.second)
         return wanted is not None and _index(record.first, wanted[0]) == _index(record.second, wanted[1])
@@ -310,7 +310,7 @@ class Classifier:
             matches(x, wanted.left) and y == wanted.right for x, y in ((made.left, made.right), (made.right, made.left))
         )
 
-    def _incomplete(self, base: int, output: JudgedOutput, where: Where) -> Iterator[Disagreement]:
+    def _incomplete(self, base: int, output: JudgedOutput, where: ElementMask) -> Iterator[Disagreement]:
         reach = output.reach(where)
         number = int(output.tags.matrix[reach.first])
         made = self._raw.derived[number]

@@ -13,7 +13,7 @@ from wmmadiag.provenance.model import OutputSummary, Reach
 from wmmadiag.provenance.raw import TaggedRun
 from wmmadiag.provenance.tags import Parts, Tags, parts
 
-Where = NDArray[np.bool_]
+ElementMask = NDArray[np.bool_]
 
 
 class Products:
@@ -65,21 +65,23 @@ class JudgedOutput:
     role: str
     tags: Parts
     # explained, unknown: see `OutputSummary`
-    explained: Where
-    unknown: Where
-    by_record: Mapping[int, Where]  # elements that a record's bad value reached
+    explained: ElementMask
+    unknown: ElementMask
+    by_record: Mapping[int, ElementMask]  # elements that a record's bad value reached
     # incomplete, repeated: sums of the right product, by its base matrix
-    incomplete: Mapping[int, Where]
-    repeated: Mapping[int, Where]
-    misplaced: Mapping[int, Where]  # elements of the right product, but others
-    foreign: Mapping[int, Where]  # elements of a product or argument that does not belong here, by its base matrix
+    incomplete: Mapping[int, ElementMask]
+    repeated: Mapping[int, ElementMask]
+    misplaced: Mapping[int, ElementMask]  # elements of the right product, but others
+    foreign: Mapping[
+        int, ElementMask
+    ]  # elements of a product or argument that does not belong here, by its base matrix
 
     def summary(self) -> OutputSummary:
         explained, unknown = int(self.explained.sum()), int(self.unknown.sum())
         size = self.explained.size
         return OutputSummary(self.role, size, explained, unknown, size - explained - unknown)
 
-    def reach(self, where: Where) -> Reach:
+    def reach(self, where: ElementMask) -> Reach:
         """Where elements of a mask lie."""
         return Reach.of_mask(self.role, where)
 
@@ -91,10 +93,10 @@ def judge_output(
     found = parts(tags)
     shape = tags.shape
     explained = np.zeros(shape, bool)
-    groups: dict[str, dict[int, Where]] = {"incomplete": {}, "repeated": {}, "misplaced": {}, "foreign": {}}
+    groups: dict[str, dict[int, ElementMask]] = {"incomplete": {}, "repeated": {}, "misplaced": {}, "foreign": {}}
     unknown = (found.bad < 0) & ~found.whole
 
-    def add(group: str, base: int, lead: tuple[int, ...], where: Where) -> None:
+    def add(group: str, base: int, lead: tuple[int, ...], where: ElementMask) -> None:
         if where.any():
             whole = groups[group].setdefault(base, np.zeros(shape, bool))
             whole[lead] |= where
@@ -131,7 +133,7 @@ def judge_output(
     return JudgedOutput(role, found, explained, unknown, by_record, **groups)
 
 
-def _lacking(output: ExpectedOutput, coverage: Sequence[tuple[int, int]]) -> Where:
+def _lacking(output: ExpectedOutput, coverage: Sequence[tuple[int, int]]) -> ElementMask:
     """Rows that need more of the contracted axis than was added up, (rows, 1)."""
     if output.kept is None:
         covered = next((end for first, end in coverage if first == 0), 0)

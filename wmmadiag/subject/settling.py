@@ -24,10 +24,10 @@ from wmmadiag.subject.drafts.sizes import RAGGED
 _OTHER_SIZES = 2
 _PART = 0.5  # of the elements: a mask alone makes a third of them alike
 
-Check = Callable[[Card], KernelReport]
+CheckCard = Callable[[Card], KernelReport]
 
 
-def settled(card: Card, report: KernelReport, session: CardSession, check: Check) -> KernelReport:
+def settled(card: Card, report: KernelReport, session: CardSession, check: CheckCard) -> KernelReport:
     """The report on a derived card, by the reading under which its kernel is right; else WRONG, or undecided.
 
     Args:
@@ -56,7 +56,7 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
     return asking or _unsettled(card, report, tried)
 
 
-def read_right(card: Card, arch: str, check: Check) -> Card:
+def read_right(card: Card, arch: str, check: CheckCard) -> Card:
     """A derived card, or the one of another reading: under which its kernel is right, as `settled` takes it, or under
     which most elements are near, which is assumed then.
 
@@ -128,7 +128,7 @@ def _is_launch_known(derived: Derived) -> bool:
     return made or bool(derived.options.grid and derived.options.block)
 
 
-def _as_sized(card: Card, report: KernelReport, check: Check) -> KernelReport:
+def _as_sized(card: Card, report: KernelReport, check: CheckCard) -> KernelReport:
     """The report where the numbers are right: what checks find at sizes that nobody said, and at no others, is open."""
     if report.status != "failed" or _sizes_known(card):
         return report

@@ -25,7 +25,7 @@ _POISON = 0xFF  # each byte: a NaN in every type that has one
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class PointerTarget:
     """A pointer that a launch is given: into an argument of the function, or into memory of its own."""
 
     memory: str
@@ -49,7 +49,7 @@ class LaunchStep:
     grid: tuple[Term, ...]
     block: tuple[Term, ...]
     shared: Term
-    arguments: tuple[Where | Said, ...]
+    arguments: tuple[PointerTarget | Said, ...]
     names: tuple[str, ...]
     structs: tuple[tuple[int, int], ...] = ()  # as `Launch.structs`
     cleared: tuple[str, ...] = ()  # memory that the host sets to zero before it
@@ -123,7 +123,7 @@ class Together:
             )  # fmt: skip
             # What it has left unwritten of these holds poison, which shows in the result.
             for one in stage.arguments:
-                if isinstance(one, Where):
+                if isinstance(one, PointerTarget):
                     fresh.pop(one.memory, None)
 
     def _key(self, index: int) -> str:

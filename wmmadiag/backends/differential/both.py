@@ -20,7 +20,7 @@ from wmmadiag.gpu.devices import device
 from wmmadiag.gpu.meanings import same_fault
 from wmmadiag.launch import Elsewhere, Launch, RunStats
 
-Arrays = dict[int, NDArray[Any]]
+ArraysByIndex = dict[int, NDArray[Any]]
 
 
 class BothKernel:
@@ -55,11 +55,16 @@ class BothKernel:
         return replace(ours, elsewhere=(Elsewhere("gpu", on_gpu, theirs.seconds, notes),))
 
     def _explained(
-        self, launch: Launch, before: Arrays, emulated: Arrays, on_gpu: Arrays, found: tuple[ArrayDifference, ...]
+        self,
+        launch: Launch,
+        before: ArraysByIndex,
+        emulated: ArraysByIndex,
+        on_gpu: ArraysByIndex,
+        found: tuple[ArrayDifference, ...],
     ) -> tuple[str, ...]:
         notes = [f"emulator and {self.gpu.device.name} differ: {one}" for one in found]
 
-        def again(kernel: GpuKernel | EmulatedKernel) -> Arrays | None:
+        def again(kernel: GpuKernel | EmulatedKernel) -> ArraysByIndex | None:
             _restore(launch, before)
             return None if isinstance(_outcome(kernel, launch), WmmadiagError) else _copies(launch)
 
@@ -123,11 +128,11 @@ def _names(launch: Launch) -> Mapping[int, str]:
     }
 
 
-def _copies(launch: Launch) -> Arrays:
+def _copies(launch: Launch) -> ArraysByIndex:
     return {index: one.copy() for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)}
 
 
-def _restore(launch: Launch, arrays: Arrays) -> None:
+def _restore(launch: Launch, arrays: ArraysByIndex) -> None:
     for index, content in arrays.items():
         argument = launch.arguments[index]
         assert isinstance(argument, np.ndarray)

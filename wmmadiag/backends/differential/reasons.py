@@ -19,15 +19,15 @@ from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import Dataflow, meaning
 from wmmadiag.ptx.types import CLASSES
 
-Arrays = Mapping[int, NDArray[Any]]
-Again = Callable[["GpuKernel | EmulatedKernel"], "Arrays | None"]
+ArraysByIndex = Mapping[int, NDArray[Any]]
+Again = Callable[["GpuKernel | EmulatedKernel"], "ArraysByIndex | None"]
 
 _STORES = frozenset({1, 2, 4})  # AccessKind: store, atomic, async_store
 _GLOBAL = 1  # Space
 
 
 def reasons(
-    emulated: EmulatedKernel, gpu: GpuKernel, ours: Arrays, theirs: Arrays, again: Again, warps: int
+    emulated: EmulatedKernel, gpu: GpuKernel, ours: ArraysByIndex, theirs: ArraysByIndex, again: Again, warps: int
 ) -> list[str]:
     """One sentence for each reason that another run shows or the code holds. `warps`: of a block."""
     found = []
@@ -135,5 +135,5 @@ def last_store(emulated: EmulatedKernel, launch: Launch, difference: ArrayDiffer
     )
 
 
-def _same(one: Arrays, other: Arrays) -> bool:
+def _same(one: ArraysByIndex, other: ArraysByIndex) -> bool:
     return all(one[index].tobytes() == other[index].tobytes() for index in one)

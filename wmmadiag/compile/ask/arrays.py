@@ -14,7 +14,7 @@ from typing import Any
 from wmmadiag.compile.ask.answers import AddressFacts, TypeFacts, Unanswered
 from wmmadiag.compile.ask.asking import AskingSession
 from wmmadiag.compile.ask.layout import ClassLayout, layouts
-from wmmadiag.compile.ask.questions import AddressOf, Asked, Question, TypeOf
+from wmmadiag.compile.ask.questions import AddressOf, AskedSource, Question, TypeOf
 from wmmadiag.compile.ask.scope import is_changed, scope_at
 from wmmadiag.compile.names import template_arguments
 from wmmadiag.csource.declarations import Function, declarations
@@ -70,7 +70,7 @@ class ArraySource:
 
     texts: Mapping[str, str]  # file → text
     # the source that the compiler is asked about; None where there is none, and literal extents alone count
-    asked: Asked | None = None
+    asked: AskedSource | None = None
     _functions: dict[str, list[tuple[Source, Function]]] | None = field(default=None, init=False)
     _globals: dict[str, list[tuple[Source, Variable]]] = field(default_factory=dict, init=False)
     _answers: dict[Question, Any] = field(default_factory=dict, init=False)

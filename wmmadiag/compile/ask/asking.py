@@ -30,7 +30,7 @@ from wmmadiag.compile.ask.answers import (
 )
 from wmmadiag.compile.ask.questions import (
     AddressOf,
-    Asked,
+    AskedSource,
     Member,
     Parameters,
     Question,
@@ -111,7 +111,7 @@ def reason_of(error: Diagnostic) -> str:
     return message if own else f"{error.place}: {message}"
 
 
-def ask(asked: Asked, questions: Sequence[Question]) -> dict[Question, Any]:
+def ask(asked: AskedSource, questions: Sequence[Question]) -> dict[Question, Any]:
     """The compiler's answers: question → `Constant`, `TypeFacts`, `KernelParameters`, by its kind, or `Unanswered`.
 
     All questions that the cache does not answer go into one compilation.
@@ -127,7 +127,7 @@ def ask(asked: Asked, questions: Sequence[Question]) -> dict[Question, Any]:
 class AskingSession:
     """Questions to one source, which is read once; the second compilation begins with what the first led to."""
 
-    asked: Asked
+    asked: AskedSource
     _files: SourceFiles | None = None
     _earlier: Built | None = None
     _slow: bool = False
@@ -208,7 +208,7 @@ class SourceFiles:
     key: str  # of its answers in the cache
 
     @classmethod
-    def of(cls, asked: Asked) -> SourceFiles:
+    def of(cls, asked: AskedSource) -> SourceFiles:
         """Read the files. Raises ConfigurationError: one cannot be read, or a part of the installation is missing."""
         from wmmadiag.compile.driver import source_key, source_tree
 

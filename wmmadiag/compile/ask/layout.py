@@ -14,7 +14,7 @@ from wmmadiag.compile.ask.answers import KernelParameters, MemberFacts, TypeFact
 from wmmadiag.compile.ask.asking import AskingSession
 from wmmadiag.compile.ask.coverage import unexplained
 from wmmadiag.compile.ask.elements import element
-from wmmadiag.compile.ask.questions import Asked, Member, MemberStep, Parameters, ParameterType, Question, TypeOf
+from wmmadiag.compile.ask.questions import AskedSource, Member, MemberStep, Parameters, ParameterType, Question, TypeOf
 from wmmadiag.compile.ask.records import DeclaredClass, DeclaredMember, Records
 from wmmadiag.compile.host_headers import STUBS
 
@@ -121,7 +121,7 @@ def _indices(extents: Sequence[int]) -> list[str]:
 
 
 def layouts(
-    asked: Asked, roots: Sequence[TypeOf | ParameterType], expected: Mapping[Any, str] | None = None
+    asked: AskedSource, roots: Sequence[TypeOf | ParameterType], expected: Mapping[Any, str] | None = None
 ) -> dict[TypeOf | ParameterType, ClassLayout | Unanswered]:
     """The layouts of classes; where there is none, the reason.
 

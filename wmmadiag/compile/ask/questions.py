@@ -18,7 +18,7 @@ _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedSource:
     """The source that questions are about, as `compile_text` takes it."""
 
     text: str  # of the source

@@ -9,7 +9,7 @@ from pathlib import Path
 from wmmadiag.compile.ask.answers import TypeFacts, Unanswered
 from wmmadiag.compile.ask.asking import ask
 from wmmadiag.compile.ask.elements import element
-from wmmadiag.compile.ask.questions import Asked, Parameters
+from wmmadiag.compile.ask.questions import AskedSource, Parameters
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, Entry
 from wmmadiag.compile.names import parameter_types
@@ -86,7 +86,7 @@ def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:
     types = parameter_types(entry.name) if overloaded or several else None
     question = Parameters(named, types)
     options = replace(compilation.options, name_expressions=())
-    answer = ask(Asked(compilation.text, compilation.source, options), [question])[question]
+    answer = ask(AskedSource(compilation.text, compilation.source, options), [question])[question]
     if isinstance(answer, Unanswered):
         raise ConfigurationError(
             f"the parameters of {entry.demangled} are not known",

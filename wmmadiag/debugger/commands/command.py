@@ -23,7 +23,7 @@ class Reply:
     leave: bool = False
 
 
-Run = Callable[["Interpreter", Sequence[str]], Reply]
+CommandRun = Callable[["Interpreter", Sequence[str]], Reply]
 Complete = Callable[["Interpreter"], Sequence[str]]
 
 
@@ -41,7 +41,7 @@ class Command:
     aliases: tuple[str, ...]
     usage: str  # its arguments
     summary: str  # one line
-    run: Run  # called with the words after its name
+    run: CommandRun  # called with the words after its name
     group: str  # under which `help` lists it
     repeats: bool = False  # an empty line repeats it
     complete: Complete = _nothing  # words that may follow it

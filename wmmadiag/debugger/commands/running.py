@@ -9,7 +9,7 @@ import numpy as np
 
 from wmmadiag.checks.registry import all_checks
 from wmmadiag.debugger.commands.breaking import stop_conditions
-from wmmadiag.debugger.commands.command import Command, Reply, Run, count_of, whole
+from wmmadiag.debugger.commands.command import Command, CommandRun, Reply, count_of, whole
 from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.stepping import Unit
 from wmmadiag.debugger.text import array_text, moment_text
@@ -73,7 +73,7 @@ def _run(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     return _continue(interpreter, ())
 
 
-def _stepper(unit: Unit, *, back: bool = False) -> Run:
+def _stepper(unit: Unit, *, back: bool = False) -> CommandRun:
     def run(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         session = interpreter.session
         step: Callable[[Unit, int], Moment] = session.reverse_step if back else session.step
@@ -164,7 +164,7 @@ def _seek(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     return moved(interpreter.session.seek(whole(words[0], "time")))
 
 
-def _chooser(which: str) -> Run:
+def _chooser(which: str) -> CommandRun:
     def run(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         session = interpreter.session
         if not words:

@@ -20,7 +20,7 @@ from wmmadiag.ops.parts.rounding import (
 )
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, epilogue, types_before_epilogue
 
-Pair = tuple[int, int]
+PerAxis = tuple[int, int]
 
 
 def _four(array: NDArray[Any]) -> NDArray[Any]:
@@ -32,9 +32,9 @@ def conv2d(
     x: NDArray[Any],
     w: NDArray[Any],
     *,
-    stride: Pair = (1, 1),
-    padding: Pair = (0, 0),
-    dilation: Pair = (1, 1),
+    stride: PerAxis = (1, 1),
+    padding: PerAxis = (0, 0),
+    dilation: PerAxis = (1, 1),
     groups: int = 1,
 ) -> Doubles:
     """y[n, k, p, q] = Σ x[n, c, p·stride + r·dilation − padding, …]·w[k, c, r, s] over c, r, s of the filter's group.
@@ -73,7 +73,7 @@ def conv2d(
 
 
 def _of(parameters: Values, x: NDArray[Any], w: NDArray[Any]) -> Doubles:
-    def pair(name: str) -> Pair:
+    def pair(name: str) -> PerAxis:
         return int(parameters[f"{name}_h"]), int(parameters[f"{name}_w"])
 
     groups = int(parameters["groups"])

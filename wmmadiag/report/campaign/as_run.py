@@ -11,7 +11,7 @@ from wmmadiag.results.run import KernelRun, Run
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign
-    from wmmadiag.campaign.work import Result
+    from wmmadiag.campaign.work import PointResult
 
 
 def as_run(campaign: Campaign) -> Run:
@@ -51,7 +51,7 @@ def as_run(campaign: Campaign) -> Run:
     return run_of(kernels, command=f"wmmadiag campaign {campaign.plan.path}", seconds=campaign.tally.seconds)
 
 
-def _again(campaign: Campaign, result: Result) -> CaseResult:
+def _again(campaign: Campaign, result: PointResult) -> CaseResult:
     """A failing case as a check reports it; one that cannot be run once more as the campaign has it."""
     from wmmadiag.campaign.work import KILLED, judged, session_of
 

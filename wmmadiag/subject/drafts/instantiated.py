@@ -120,7 +120,7 @@ def _admitted(
     """The combinations of arguments that break nothing that the code demands; first those of which that is known."""
     from wmmadiag.compile.ask.answers import Constant
     from wmmadiag.compile.ask.asking import ask
-    from wmmadiag.compile.ask.questions import Asked, ValueOf
+    from wmmadiag.compile.ask.questions import AskedSource, ValueOf
     from wmmadiag.compile.ask.scope import scope_at
 
     demands = list(_demands(found))
@@ -131,7 +131,7 @@ def _admitted(
     last = max((node for _, node in demands), key=lambda node: node.start_byte)
     questions = [ValueOf(whole, scope_at(found.source, last, whole, arguments)) for arguments in chosen]
     try:
-        answers = ask(Asked(text, path.as_posix(), options.compilation()), questions)
+        answers = ask(AskedSource(text, path.as_posix(), options.compilation()), questions)
     except WmmadiagError:
         yield from chosen
         return

@@ -304,12 +304,12 @@ def _asking(
     def answer(questions: Sequence[tuple[str, AskScope]]) -> Sequence[Number | None]:
         from wmmadiag.compile.ask.answers import Constant
         from wmmadiag.compile.ask.asking import ask
-        from wmmadiag.compile.ask.questions import Asked
+        from wmmadiag.compile.ask.questions import AskedSource
         from wmmadiag.compile.ask.questions import ValueOf as Question
 
         asked = [Question(text, scope) for text, scope in questions]
         try:
-            answers = ask(Asked(text, path.as_posix(), options.compilation()), asked)
+            answers = ask(AskedSource(text, path.as_posix(), options.compilation()), asked)
         except WmmadiagError:
             return [None] * len(asked)  # the compilation itself will say why
         return [found.value if isinstance(found := answers[one], Constant) else None for one in asked]

@@ -64,13 +64,13 @@ def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, optio
     from wmmadiag.compile.ask.answers import KernelParameters
     from wmmadiag.compile.ask.asking import ask
     from wmmadiag.compile.ask.elements import element
-    from wmmadiag.compile.ask.questions import Asked, Parameters
+    from wmmadiag.compile.ask.questions import AskedSource, Parameters
 
     if "{" in kernel or all(one.dtype is not None or not one.pointer or one.c_type == "void" for one in parameters):
         return parameters
     question = Parameters(kernel)
     try:
-        answer = ask(Asked(text, path.as_posix(), options.compilation()), [question])[question]
+        answer = ask(AskedSource(text, path.as_posix(), options.compilation()), [question])[question]
     except WmmadiagError:
         return parameters
     if not isinstance(answer, KernelParameters) or len(answer.types) != len(parameters):
@@ -89,11 +89,11 @@ def is_compiled(kernel: str, path: Path, text: str, options: SubjectOptions) -> 
     """Whether the compiler knows a kernel of a source by its name expression."""
     from wmmadiag.compile.ask.answers import KernelParameters
     from wmmadiag.compile.ask.asking import ask
-    from wmmadiag.compile.ask.questions import Asked, Parameters
+    from wmmadiag.compile.ask.questions import AskedSource, Parameters
 
     question = Parameters(kernel)
     try:
-        return isinstance(ask(Asked(text, path.as_posix(), options.compilation()), [question])[question],
+        return isinstance(ask(AskedSource(text, path.as_posix(), options.compilation()), [question])[question],
                           KernelParameters)  # fmt: skip
     except WmmadiagError:
         return False
@@ -107,12 +107,12 @@ def laying(
     def laid(indices: Sequence[int]) -> Mapping[int, ClassLayout | str]:
         from wmmadiag.compile.ask.answers import Unanswered
         from wmmadiag.compile.ask.layout import layouts
-        from wmmadiag.compile.ask.questions import Asked, ParameterType, TypeOf
+        from wmmadiag.compile.ask.questions import AskedSource, ParameterType, TypeOf
 
         roots = {index: ParameterType(kernel, index) for index in indices}
         expected: dict[ParameterType | TypeOf, str] = {root: parameters[index].c_type for index, root in roots.items()}
         try:
-            found = layouts(Asked(text, path.as_posix(), options.compilation()), [*expected], expected)
+            found = layouts(AskedSource(text, path.as_posix(), options.compilation()), [*expected], expected)
         except WmmadiagError as error:
             return dict.fromkeys(indices, error.message)
         told = {index: found[root] for index, root in roots.items()}

@@ -20,7 +20,7 @@ from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.subject.drafts.guess import Parameter, role_remark
 from wmmadiag.subject.drafts.kernel import HostRead, Kernel, read_host, read_kernel
-from wmmadiag.subject.together import LaunchStep, LaunchSteps, Said, Where
+from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
 
 if TYPE_CHECKING:
     from wmmadiag.ptx.parameter_uses import ParameterUse
@@ -259,7 +259,7 @@ def _shape(shape: Struct) -> tuple[Term, ...]:
     return tuple(one if isinstance(one, Term) else ZERO for one in values)
 
 
-def _argument(parameter: Parameter, value: Value | None, keys: Mapping[int, str]) -> Where | Said | None:
+def _argument(parameter: Parameter, value: Value | None, keys: Mapping[int, str]) -> PointerTarget | Said | None:
     """What a launch gives for one parameter; None where that is not known."""
     element = element_type(parameter.dtype or "")
     if element is None:
@@ -272,7 +272,7 @@ def _argument(parameter: Parameter, value: Value | None, keys: Mapping[int, str]
         return None
     each = bytes_of(plain(value.element)) or (element.bytes if value.offset == ZERO else 0)
     offset = terms.combined("*", terms.number(each or 0), value.offset)
-    return Where(keys[id(value.buffer)], offset, element) if each else None
+    return PointerTarget(keys[id(value.buffer)], offset, element) if each else None
 
 
 def _structs(step: _Step) -> tuple[tuple[int, int], ...]:
@@ -292,7 +292,7 @@ def _are_known(
     every = [one for one in sizes if one is not None]
     for stage in stages:
         every += [*stage.grid, *stage.block, stage.shared]
-        every += [one.offset if isinstance(one, Where) else one.value for one in stage.arguments]
+        every += [one.offset if isinstance(one, PointerTarget) else one.value for one in stage.arguments]
     samples = [{**machine.usual, **dict.fromkeys(numbers, one)} for one in _SAMPLES]
     return all(any(terms.value(one, sample) is not None for sample in samples) for one in every)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wmmadiag.compile import cache
 from wmmadiag.compile.host_compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.csource.scalars import scalar_named
-from wmmadiag.subject.host_functions.text import Array
+from wmmadiag.subject.host_functions.text import CallArray
 
 Doubles: TypeAlias = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def compiled(text: str, shown: str) -> Path:
 
 
 def extents(
-    library: Path, arrays: Sequence[Array], numbers: Sequence[float], below: int, work: int
+    library: Path, arrays: Sequence[CallArray], numbers: Sequence[float], below: int, work: int
 ) -> list[int] | None:
     """How many elements of each array a call touches; None where it does not end, or takes too many.
 
@@ -80,7 +80,7 @@ def given_integer(below: str) -> str:
 
 def run(
     library: Path,
-    arrays: Sequence[Array],
+    arrays: Sequence[CallArray],
     given: Mapping[str, NDArray[Any]],
     counts: Mapping[str, int],
     numbers: Sequence[float],
@@ -122,7 +122,7 @@ def run(
     return left, ambiguous.value
 
 
-def _storage(one: Array, given: NDArray[Any] | None, count: int | None) -> NDArray[Any]:
+def _storage(one: CallArray, given: NDArray[Any] | None, count: int | None) -> NDArray[Any]:
     if one.type:
         plain = _integers(one)
         return np.zeros(count or _DRAWN, plain) if given is None else given.astype(plain).reshape(-1)
@@ -139,12 +139,12 @@ def _storage(one: Array, given: NDArray[Any] | None, count: int | None) -> NDArr
     return made.reshape(-1)
 
 
-def _bytes(one: Array) -> int:
+def _bytes(one: CallArray) -> int:
     known = scalar_named(one.type) if one.type else None
     return 0 if known is None else known.bytes
 
 
-def _integers(one: Array) -> np.dtype[Any]:
+def _integers(one: CallArray) -> np.dtype[Any]:
     known = scalar_named(one.type)
     assert known is not None
     return np.dtype(f"{known.dtype[0]}{known.bytes}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.subject.host_functions import library
 from wmmadiag.subject.host_functions.reference import prepared, program_of, updates
-from wmmadiag.subject.host_functions.text import Array
+from wmmadiag.subject.host_functions.text import CallArray
 
 _UNITS = (2.0**-24, 2.0**-22)
 _WORK = 1_500_000_000
@@ -99,7 +99,7 @@ def _changed(left: NDArray[np.float64], before: NDArray[np.generic]) -> bool:
     return left.ndim > 1 and not np.array_equal(left[:, 0], before.astype(np.float64))
 
 
-def _numbers(one: Array, count: int, inputs: str, below: int) -> NDArray[np.generic]:
+def _numbers(one: CallArray, count: int, inputs: str, below: int) -> NDArray[np.generic]:
     if one.type:
         index = np.arange(count)
         return np.asarray((index * 7919 + index // 13) % below)

@@ -19,7 +19,7 @@ from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.ops.parts.rounding import output_rounding
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.host_functions import library
-from wmmadiag.subject.host_functions.text import Array, arrays_in, source_text
+from wmmadiag.subject.host_functions.text import CallArray, arrays_in, source_text
 from wmmadiag.subject.reference_case import ReferenceCase
 
 Doubles = NDArray[np.float64]
@@ -39,7 +39,7 @@ class Call:
     """A call of host functions, ready to be made."""
 
     made: Path  # the shared object
-    arrays: tuple[Array, ...]
+    arrays: tuple[CallArray, ...]
     numbers: tuple[str, ...]  # names, in the order in which it takes them
 
 

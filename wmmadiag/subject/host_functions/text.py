@@ -21,7 +21,7 @@ _MOST = 64  # functions and variables that a call reaches: what needs more is no
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class CallArray:
     """An array that a call is given."""
 
     name: str
@@ -52,7 +52,7 @@ def calls_in(statements: str) -> list[HostCall]:
     return found
 
 
-def arrays_in(program: HostProgram, statements: str, numbers: Collection[str]) -> list[Array] | None:
+def arrays_in(program: HostProgram, statements: str, numbers: Collection[str]) -> list[CallArray] | None:
     """The arrays that calls name, typed as the functions take them; None where one is no function of the program's."""
     found: dict[str, str] = {}
     for call in calls_in(statements):
@@ -72,7 +72,7 @@ def arrays_in(program: HostProgram, statements: str, numbers: Collection[str]) -
             if own is None:
                 return None
             found.setdefault(words[0], own)
-    return [Array(name, c_type) for name, c_type in found.items()]
+    return [CallArray(name, c_type) for name, c_type in found.items()]
 
 
 def _element(program: HostProgram, c_type: str) -> str | None:
@@ -94,7 +94,9 @@ def host_function(program: HostProgram, name: str) -> HostFunction | None:
                  and not one.function.scope and not one.function.template), None)  # fmt: skip
 
 
-def source_text(program: HostProgram, call: str, arrays: Sequence[Array], numbers: Mapping[str, bool]) -> str | None:
+def source_text(
+    program: HostProgram, call: str, arrays: Sequence[CallArray], numbers: Mapping[str, bool]
+) -> str | None:
     """A C++ source that defines what `driver.hpp` declares; None where the file has no such functions.
 
     Args:
@@ -133,7 +135,7 @@ def source_text(program: HostProgram, call: str, arrays: Sequence[Array], number
     )
 
 
-def _statements(call: str, arrays: Sequence[Array]) -> Iterator[str]:
+def _statements(call: str, arrays: Sequence[CallArray]) -> Iterator[str]:
     """The calls, with what arrays hold between two of them."""
     several = [f"{one.text()};" for one in calls_in(call)]
     for index, one in enumerate(several):
