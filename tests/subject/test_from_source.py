@@ -9,7 +9,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.derive import drafted_text
-from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
+from wmmadiag.subject.drafts.guess import DraftParameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 SOURCE = """
@@ -26,7 +26,7 @@ void launch(half* dq, half* dk, half* dv, half* out, int batch, int nheads, int 
 
 
 def pointer(name, const=True, dtype="f16"):
-    return Parameter(name, "half", True, const, dtype)
+    return DraftParameter(name, "half", True, const, dtype)
 
 
 @pytest.fixture

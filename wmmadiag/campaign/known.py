@@ -60,5 +60,7 @@ def accepting(
     for subject, _, failures in campaign.tally.groups:
         alike = (one for one in old if one.card == cards[subject] and set(failures) == set(one.failures))
         before = [one for one in alike if one.expires >= today]
-        kept += before or [KnownFailures(cards[subject], "", "", (), failures, reason, expires, Place(str(baseline), 1))]
+        kept += before or [
+            KnownFailures(cards[subject], "", "", (), failures, reason, expires, Place(str(baseline), 1))
+        ]
     return sorted(dict.fromkeys(kept), key=lambda one: (one.card, one.failures, one.arch, one.variant, one.cases))

@@ -15,8 +15,8 @@ from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
-    from wmmadiag.subject.drafts.kernel import Kernel
-    from wmmadiag.subject.drafts.model import Draft
+    from wmmadiag.subject.drafts.kernel import SourceKernel
+    from wmmadiag.subject.drafts.model import CardDraft
     from wmmadiag.subject.open_subject import SubjectOptions
 
 FORMAT = 1
@@ -169,8 +169,8 @@ class Derived:
     # of what it says that the user or the host code itself shows, and nobody guessed: "operation", "storage", "sizes"
     stated: frozenset[str]
     # draft, kernel: that it was made of
-    draft: Draft
-    kernel: Kernel
+    draft: CardDraft
+    kernel: SourceKernel
     doubt: str = ""  # what speaks against the operation, a clause; "" for nothing, or where the user named it
     near: str = ""  # what the arguments are taken to mean because most of the output is near with it, and is not right
 

@@ -27,7 +27,7 @@ from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.card_session import CardSession
 from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.guess import distance_for
-from wmmadiag.subject.drafts.model import Draft, DraftArgument
+from wmmadiag.subject.drafts.model import CardDraft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
 from wmmadiag.subject.drafts.sizes import RAGGED
 
@@ -47,7 +47,7 @@ def tried_at_all(card: Card, report: KernelReport, session: CardSession) -> Kern
     return replace(report, cases=tuple(cases))
 
 
-def _of_ignored(draft: Draft) -> Problem | None:
+def _of_ignored(draft: CardDraft) -> Problem | None:
     """What is asked where the kernel takes what its operation computes with, and nothing reads it."""
     one = next((each for each in draft.arguments if each.ignored), None)
     if one is None:
@@ -142,7 +142,7 @@ def _of_idle(card: Card, session: CardSession) -> Problem | None:
     return Problem("undecided", message, hint=hint)
 
 
-def _said(draft: Draft, argument: DraftArgument) -> str:
+def _said(draft: CardDraft, argument: DraftArgument) -> str:
     symbols = names_in(argument.value) & set(draft.unstated)
     return " ".join(f"--symbol {name}=…" for name in sorted(symbols)) or "`wmmadiag init` writes a card, which has it"
 
@@ -160,7 +160,7 @@ def _idle(card: Card, session: CardSession) -> Iterator[DraftArgument]:
             yield guessed[argument.name]
 
 
-def _is_guessed(draft: Draft, argument: DraftArgument, said: AbstractSet[str]) -> bool:
+def _is_guessed(draft: CardDraft, argument: DraftArgument, said: AbstractSet[str]) -> bool:
     """Whether nobody said a number, and it is no extent."""
     if argument.parameter.pointer or argument.parameter.unread or argument.parameter.value or not argument.value:
         return False

@@ -18,10 +18,10 @@ from wmmadiag.hostcode.types import bytes_of
 from wmmadiag.hostcode.values import Pointer
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.guess import roles_for, symbol_for
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 
 
-def allocated(kernel: Kernel, operation: str) -> Mapping[str, int]:
+def allocated(kernel: SourceKernel, operation: str) -> Mapping[str, int]:
     """The operation's extents as the sizes of the arrays that host code makes tell them; empty if they do not."""
     rows, counts = [], []
     for extents, size in _rows(kernel, operation):
@@ -43,7 +43,7 @@ def allocated(kernel: Kernel, operation: str) -> Mapping[str, int]:
     return found if exact else {}
 
 
-def products_of_sizes(kernel: Kernel, operation: str) -> Mapping[str, Term]:
+def products_of_sizes(kernel: SourceKernel, operation: str) -> Mapping[str, Term]:
     """Extents as products of host symbols, none of which two have: `B * T` is M; empty where sizes do not tell it.
 
     A matrix of an image's pixels or of a batch's tokens has its rows counted by several numbers, whose names mean other
@@ -74,13 +74,13 @@ def products_of_sizes(kernel: Kernel, operation: str) -> Mapping[str, Term]:
     return {name: terms.product(map(terms.symbol, factors)) for name, factors in powers.items()}
 
 
-def _means(kernel: Kernel, host: str, operation: str) -> str:
+def _means(kernel: SourceKernel, host: str, operation: str) -> str:
     """The extent that a name of a host symbol says; "" for none."""
     names = kernel.machine.names.get(host, ()) if kernel.machine is not None else ()
     return next((found for one in (host, *names) if (found := symbol_for(one, operation)) is not None), "")
 
 
-def _rows(kernel: Kernel, operation: str) -> list[tuple[list[str], Term]]:
+def _rows(kernel: SourceKernel, operation: str) -> list[tuple[list[str], Term]]:
     """The extents of each operand that host code makes an array for, and its elements."""
     known = OPERATIONS[operation]
     pointers = [one for one in kernel.parameters if one.pointer]
@@ -108,7 +108,7 @@ def _exponents(size: Term) -> Counter[str] | None:
     return first + second if first is not None and second is not None else None
 
 
-def sized_by(kernel: Kernel) -> Mapping[str, Term]:
+def sized_by(kernel: SourceKernel) -> Mapping[str, Term]:
     """Elements of each array, by the kernel's name for it, as far as host code says."""
     found = {}
     for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):

@@ -11,7 +11,7 @@ from wmmadiag.csource.lexical import macros
 from wmmadiag.errors import ConfigurationError, QuestionError, did_you_mean
 from wmmadiag.hostcode.program import HostProgram
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.model import Draft, Open
+from wmmadiag.subject.drafts.model import CardDraft, Open
 from wmmadiag.subject.drafts.recognise import Recognised
 
 
@@ -76,7 +76,7 @@ class NotDerived(QuestionError):
     open: Sequence[Open] = ()  # what it is
 
 
-def not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...], parts: Sequence[str] = ()) -> NotDerived:
+def not_derived(drafted: CardDraft, path: Path, assumed: tuple[str, ...], parts: Sequence[str] = ()) -> NotDerived:
     """What to raise where something of a draft is open; `parts`: the kernels that it is of, where they are several."""
     options = list(dict.fromkeys(one.option for one in drafted.open if one.option))
     write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"

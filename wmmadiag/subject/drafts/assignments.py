@@ -16,11 +16,11 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
-from wmmadiag.subject.drafts.guess import Parameter, covered_roles, distance_for, role_named, symbol_for
+from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, distance_for, role_named, symbol_for
 from wmmadiag.subject.drafts.in_place import replaced_roles
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import is_real
-from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Wishes
+from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Wishes
 from wmmadiag.subject.drafts.numbers import PASSED, unknown_symbols
 
 _MOST = 96
@@ -52,7 +52,7 @@ class Assignment:
         return ", ".join(said)
 
 
-def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iterator[Assignment]:
+def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -> Iterator[Assignment]:
     """Every assignment of what a draft leaves open, the likeliest first: in the order of the operation's own roles.
 
     Args:
@@ -86,7 +86,7 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
     yield from islice(chosen, _MOST)
 
 
-def reassignments(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
+def reassignments(kernel: SourceKernel, drafted: CardDraft) -> Iterator[Assignment]:
     """Other extents for numbers that a draft takes for some by what host code passes, while their names tell nothing.
 
     `I = x.size(1)` is the width of a product or its depth, by which operand x is.
@@ -110,7 +110,7 @@ def reassignments(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
     yield from islice(several, _MOST_AGAIN)
 
 
-def _of_one_size(kernel: Kernel, operation: str) -> Iterator[Assignment]:
+def _of_one_size(kernel: SourceKernel, operation: str) -> Iterator[Assignment]:
     """Matrices of a size that a constant of the code fixes, where the kernel gets nothing but their number."""
     known = OPERATIONS[operation]
     counts = [one.name for one in kernel.parameters if not one.pointer and not one.value and not is_real(one)]
@@ -121,7 +121,7 @@ def _of_one_size(kernel: Kernel, operation: str) -> Iterator[Assignment]:
         yield Assignment({}, {counts[0]: known.optional}, {}, {name: every}, {})
 
 
-def permutations_of_names(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
+def permutations_of_names(kernel: SourceKernel, drafted: CardDraft) -> Iterator[Assignment]:
     """Numbers that go by the names of extents in another order: A is M×N for some, and B N×K."""
     if "storage" in drafted.stated or kernel.launch is None:
         return
@@ -146,7 +146,7 @@ def _is_of_its_array(name: str, extent: str, operation: str) -> bool:
     return far is None or extent in set().union(*map(names_in, shape[-2:]))
 
 
-def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) -> Draft:
+def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wishes) -> CardDraft:
     """The draft of a kernel whose arguments mean this: as if they had the names that operations know them by."""
     known = OPERATIONS[operation]
     own = {name: (known.roles[role].spellings.split() or [role])[0] for name, role in meant.roles.items()}
@@ -178,7 +178,7 @@ def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) 
     return result
 
 
-def _unnamed(kernel: Kernel, operation: str) -> list[Parameter]:
+def _unnamed(kernel: SourceKernel, operation: str) -> list[DraftParameter]:
     """The pointers whose names tell no role, or one that another has."""
     seen: set[str] = set()
     found = []
@@ -197,7 +197,7 @@ def _unnamed(kernel: Kernel, operation: str) -> list[Parameter]:
     return found
 
 
-def _is_open(drafted: Draft, argument: DraftArgument) -> bool:
+def _is_open(drafted: CardDraft, argument: DraftArgument) -> bool:
     parameter = argument.parameter
     if parameter.pointer or parameter.value or is_real(parameter):
         return False
@@ -213,7 +213,7 @@ def _is_extent(argument: DraftArgument, operation: str) -> bool:
     return not parameter.pointer and not is_real(parameter) and argument.value in OPERATIONS[operation].extents
 
 
-def _is_counted(drafted: Draft, argument: DraftArgument, kernel: Kernel) -> bool:
+def _is_counted(drafted: CardDraft, argument: DraftArgument, kernel: SourceKernel) -> bool:
     """Whether a number is what host code happens to pass, by names that mean nothing here: `B * T` for a GEMM's K.
 
     What it counts of a known extent, `K / splits`, is meant so: with anything else its mistakes would not show. And so
@@ -226,7 +226,7 @@ def _is_counted(drafted: Draft, argument: DraftArgument, kernel: Kernel) -> bool
     return bool(unknown) and unknown == set(names_in(argument.value)) and not unknown & set(kernel.counted)
 
 
-def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iterator[Mapping[str, str]]:
+def _roles(kernel: SourceKernel, operation: str, unnamed: Sequence[DraftParameter]) -> Iterator[Mapping[str, str]]:
     """Roles for pointers: all that the operation needs, and as many others as there are pointers for."""
     known = OPERATIONS[operation].roles
     others = {one.name for one in unnamed}
@@ -254,13 +254,13 @@ def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iter
         yield {one.name: role for one, role in pairs}
 
 
-def _is_index(parameter: Parameter, role: Role) -> bool:
+def _is_index(parameter: DraftParameter, role: Role) -> bool:
     """Whether the elements are numbers that no product is of: indices, counts, sums of bytes."""
     element = element_type(parameter.dtype or "")
     return element is not None and not element.is_float and element.bytes >= _INDEX and role.element != "int"
 
 
-def _layouts(drafted: Draft, operation: str) -> Iterator[Mapping[str, str]]:
+def _layouts(drafted: CardDraft, operation: str) -> Iterator[Mapping[str, str]]:
     """The axes that an array may have which is spread over the others, all of them first: a mask is one of keys."""
     role = next((one.role for one in drafted.arguments if one.layout == TODO), "")
     if not role:
@@ -274,7 +274,7 @@ def _layouts(drafted: Draft, operation: str) -> Iterator[Mapping[str, str]]:
             yield {role: "".join(chosen)}
 
 
-def _hides(drafted: Draft) -> Sequence[bool | None]:
+def _hides(drafted: CardDraft) -> Sequence[bool | None]:
     """Whether what is not 0 in a mask hides, as it may be: one of padding marks that, one of attention what it sees."""
     mask = drafted.holding("mask")
     if mask is None:
@@ -290,7 +290,7 @@ def _is_updated(operation: str, role: str) -> bool:
 
 
 def _extents(
-    drafted: Draft, kernel: Kernel, operation: str, numbers: Sequence[str], grid: Sequence[str]
+    drafted: CardDraft, kernel: SourceKernel, operation: str, numbers: Sequence[str], grid: Sequence[str]
 ) -> Iterator[tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]]:
     """Extents for numbers that the kernel gets; then for those of host code, then for constants, as far as any is left.
 
@@ -326,7 +326,7 @@ def _extents(
                    {name: pairs[name] for name in chosen if name not in symbols})  # fmt: skip
 
 
-def _grid_beside(drafted: Draft, kernel: Kernel, numbers: Sequence[str]) -> list[str]:
+def _grid_beside(drafted: CardDraft, kernel: SourceKernel, numbers: Sequence[str]) -> list[str]:
     """The axes of the grid that are over more than what host code passes for these numbers."""
     if kernel.launch is None:
         return drafted.grid
@@ -340,7 +340,7 @@ def _grid_beside(drafted: Draft, kernel: Kernel, numbers: Sequence[str]) -> list
     ]
 
 
-def _host_symbols(drafted: Draft, kernel: Kernel, optional: str) -> list[str]:
+def _host_symbols(drafted: CardDraft, kernel: SourceKernel, optional: str) -> list[str]:
     """The symbols of host code that a launch is over and whose names tell nothing but how many there are."""
     if kernel.machine is None:
         return []
@@ -350,7 +350,7 @@ def _host_symbols(drafted: Draft, kernel: Kernel, optional: str) -> list[str]:
     return [name for name in names if name in unknown or (optional and name == optional and name in over)]
 
 
-def _constants(kernel: Kernel) -> list[str]:
+def _constants(kernel: SourceKernel) -> list[str]:
     """Constants that may be extents, the largest first."""
     found = {name: value for name, value in kernel.constants.items() if isinstance(value, int) and value >= _SMALLEST}
     return sorted(found, key=lambda name: -found[name])[:_MOST_CONSTANTS]

@@ -15,9 +15,9 @@ from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import folded, value_for
 from wmmadiag.subject.drafts.instantiated import instantiations
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import meanings
-from wmmadiag.subject.drafts.model import TODO, Draft, Wishes
+from wmmadiag.subject.drafts.model import TODO, CardDraft, Wishes
 
 if TYPE_CHECKING:
     from wmmadiag.subject.open_subject import SubjectOptions
@@ -26,7 +26,9 @@ _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 _THREADS, _ELEMENTS = (256, 128, 64), (4096, 1024, 256)  # of a block; of dynamic shared memory
 
 
-def completed(path: Path, kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
+def completed(
+    path: Path, kernel: SourceKernel, operation: str, options: SubjectOptions
+) -> Iterator[tuple[str, SourceKernel]]:
     """The kernel with what the source leaves open of it: template arguments, numbers that host code counts."""
     from wmmadiag.compile.sources import read_text
 
@@ -40,7 +42,7 @@ def completed(path: Path, kernel: Kernel, operation: str, options: SubjectOption
         yield from _counted(kernel, operation, options)
 
 
-def _in_dialects(kernel: Kernel, operation: str) -> Iterator[tuple[str, Kernel]]:
+def _in_dialects(kernel: SourceKernel, operation: str) -> Iterator[tuple[str, SourceKernel]]:
     """The kernel with its numbers by other names, where those that it has mean something else together."""
     numbers = {folded(one.name): one for one in kernel.parameters if not one.pointer}
     for dialect in OPERATIONS[operation].dialects:
@@ -58,7 +60,7 @@ def _in_dialects(kernel: Kernel, operation: str) -> Iterator[tuple[str, Kernel]]
         yield said, replace(kernel, machine=machine, parameters=parameters)
 
 
-def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
+def _counted(kernel: SourceKernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, SourceKernel]]:
     """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors.
 
     Where every extent of several launches is told, what is counted is none of them. A part of an extent is another
@@ -78,7 +80,7 @@ def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterato
         yield said, kernel
 
 
-def _is_part(kernel: Kernel, operation: str, drafted: Draft) -> bool:
+def _is_part(kernel: SourceKernel, operation: str, drafted: CardDraft) -> bool:
     """Whether host code passes a part of an extent for a number that is open."""
     meant, extents = meanings(kernel, operation), {*OPERATIONS[operation].extents}
     open_ones = [one.passed for one in drafted.arguments if one.value == TODO and isinstance(one.passed, Term)]
@@ -92,7 +94,7 @@ def _divides(term: Term, extents: Collection[str]) -> bool:
     return any(isinstance(one, Term) and _divides(one, extents) for one in term.args)
 
 
-def with_given(kernel: Kernel, operation: str, options: SubjectOptions) -> tuple[Kernel, str]:
+def with_given(kernel: SourceKernel, operation: str, options: SubjectOptions) -> tuple[SourceKernel, str]:
     """The kernel with what the user says of numbers that its host code counts, and that in words."""
     machine = kernel.machine
     if machine is None or not options.symbols:
@@ -106,7 +108,9 @@ def with_given(kernel: Kernel, operation: str, options: SubjectOptions) -> tuple
     return replace(kernel, machine=replace(machine, usual={**machine.usual, **given}), counted=tuple(given)), said
 
 
-def _with_counts(kernel: Kernel, drafted: Draft, machine: Machine | None) -> Iterator[tuple[str, Kernel]]:
+def _with_counts(
+    kernel: SourceKernel, drafted: CardDraft, machine: Machine | None
+) -> Iterator[tuple[str, SourceKernel]]:
     marks = [one.option for one in drafted.open if one.option.startswith(_SYMBOL)]
     names = [one.removeprefix(_SYMBOL).rstrip("=") for one in marks]
     names = [one for one in names if machine is not None and one in machine.names and one not in machine.usual]
@@ -118,7 +122,7 @@ def _with_counts(kernel: Kernel, drafted: Draft, machine: Machine | None) -> Ite
         yield said, replace(kernel, machine=replace(machine, usual={**machine.usual, **found}), counted=tuple(names))
 
 
-def _numbers(drafted: Draft, name: str) -> tuple[int, int, int]:
+def _numbers(drafted: CardDraft, name: str) -> tuple[int, int, int]:
     """What is tried for a number of host code: as many threads, elements of shared memory, or parts as are usual."""
     if name in names_in(" + ".join(f"({one})" for one in drafted.block)):
         return _THREADS

@@ -23,7 +23,7 @@ from wmmadiag.subject.drafts.host_calls.derived import (
     is_host_function,
     named_host_card,
 )
-from wmmadiag.subject.drafts.kernel import Kernel, read_host, read_kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel, read_host, read_kernel
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.model import Wishes
@@ -37,7 +37,7 @@ from wmmadiag.subject.drafts.which_kernel import several_instantiations, several
 from wmmadiag.subject.open_subject import SubjectOptions
 
 
-def kernel_of(path: Path, options: SubjectOptions, *, comments: bool = True) -> Kernel:
+def kernel_of(path: Path, options: SubjectOptions, *, comments: bool = True) -> SourceKernel:
     """The kernel of a source that is meant.
 
     Args:
@@ -56,13 +56,13 @@ def kernel_of(path: Path, options: SubjectOptions, *, comments: bool = True) -> 
     return kernel
 
 
-def _where_launched(path: Path, kernel: Kernel, options: SubjectOptions) -> tuple[Path, Kernel]:
+def _where_launched(path: Path, kernel: SourceKernel, options: SubjectOptions) -> tuple[Path, SourceKernel]:
     """The file of a project that launches a kernel which its own does not, and the kernel as it does."""
     found = None if options.grid or options.block else launched_elsewhere(path, kernel, options)
     return found or (path, kernel)
 
 
-def recognised_operation(kernel: Kernel) -> Recognised:
+def recognised_operation(kernel: SourceKernel) -> Recognised:
     """What a kernel seems to compute."""
     from wmmadiag.compile.kernel_code import multiplies
 
@@ -125,7 +125,7 @@ def _together(path: Path, options: SubjectOptions) -> Card | None:
     raise several_parts(path, kernel.entry, parts)
 
 
-def _as_commented(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
+def _as_commented(path: Path, kernel: SourceKernel, options: SubjectOptions) -> Card:
     """The card by the launch in a comment; by none of it where that makes the kernel right, as comments grow old."""
     from wmmadiag.subject.alternatives import right_alternative
 
@@ -141,7 +141,7 @@ def _as_commented(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
         return _derived_card(path, plain, options)
 
 
-def _derived_card(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
+def _derived_card(path: Path, kernel: SourceKernel, options: SubjectOptions) -> Card:
     assumed = kernel.remarks
     beside = path.with_suffix(".toml")
     if beside.is_file():
@@ -189,7 +189,7 @@ def _derived_card(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
 
 
 def _described(
-    path: Path, kernel: Kernel, options: SubjectOptions, assumed: tuple[str, ...]
+    path: Path, kernel: SourceKernel, options: SubjectOptions, assumed: tuple[str, ...]
 ) -> tuple[Card | None, tuple[str, ...]]:
     """`host_card`; where nothing instantiates the kernel's template, by the first arguments with which it is right."""
     if kernel.launch is None or not kernel.uninstantiated:
@@ -203,7 +203,7 @@ def _described(
     return None, ()
 
 
-def _operations(found: Recognised, kernel: Kernel) -> list[str]:
+def _operations(found: Recognised, kernel: SourceKernel) -> list[str]:
     """The operations that a kernel may compute, the likeliest first."""
     from wmmadiag.compile.kernel_code import multiplies
 
@@ -216,7 +216,7 @@ def _operations(found: Recognised, kernel: Kernel) -> list[str]:
 
 def _card_or_tried(
     path: Path,
-    kernel: Kernel,
+    kernel: SourceKernel,
     first: str,
     operations: Sequence[str],
     options: SubjectOptions,
@@ -242,7 +242,9 @@ def _card_or_tried(
         raise error
 
 
-def _unjudged(kernel: Kernel, operation: str, path: Path, options: SubjectOptions, assumed: tuple[str, ...]) -> Card:
+def _unjudged(
+    kernel: SourceKernel, operation: str, path: Path, options: SubjectOptions, assumed: tuple[str, ...]
+) -> Card:
     """The card of a kernel of which nothing is expected: as host code launches it, arrays as long as it makes them."""
     wishes = Wishes(options.grid, options.block, options.shared, options.symbols)
     text = plain_card(kernel, path.name, path.stem, wishes, operation)

@@ -21,16 +21,16 @@ from wmmadiag.subject.drafts.evidence import product_of
 from wmmadiag.subject.drafts.facts import note_facts
 from wmmadiag.subject.drafts.guess import covered_roles, number_behind, role_remark, roles_for, value_for
 from wmmadiag.subject.drafts.in_place import mark_updated, updated_roles, written_over
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
-from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open, Wishes, is_input
+from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Open, Wishes, is_input
 from wmmadiag.subject.drafts.numbers import ask_shared, give_number, note_ignored, unknown_symbols
 from wmmadiag.subject.drafts.recognise import named_words
 
 _HALF = frozenset({"half", "__half", "f16"})
 
 
-def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft:
+def draft(kernel: SourceKernel, operation: str, wishes: Wishes | None = None) -> CardDraft:
     """Guess a card.
 
     Args:
@@ -39,7 +39,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
     """
     wishes = wishes or Wishes()
     kernel = with_rows(kernel, operation)
-    result = Draft(kernel.entry, operation)
+    result = CardDraft(kernel.entry, operation)
     _roles(result, kernel)
     evidence = product_of(result, kernel)
     meant = meanings(kernel, operation)
@@ -66,7 +66,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
     return result
 
 
-def _roles(result: Draft, kernel: Kernel) -> None:
+def _roles(result: CardDraft, kernel: SourceKernel) -> None:
     """A role and an element type for each pointer."""
     tf32 = uses_tf32(kernel.code)
     pointers = [one for one in kernel.parameters if one.pointer]
@@ -89,7 +89,7 @@ def _roles(result: Draft, kernel: Kernel) -> None:
         result.arguments.append(argument)
 
 
-def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
+def _parameters(result: CardDraft, kernel: SourceKernel, wishes: Wishes) -> None:
     """What the operation's parameters are: numbers that the kernel gets, formulas in its code, types of its sums."""
     known = OPERATIONS[result.operation]
     named = {value_for(one.parameter.name, result.operation) for one in result.arguments if not one.parameter.pointer}
@@ -125,7 +125,7 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
         _open_term(result, argument, wishes)
 
 
-def _by_instantiation(result: Draft, kernel: Kernel, named: Collection[str | None]) -> None:
+def _by_instantiation(result: CardDraft, kernel: SourceKernel, named: Collection[str | None]) -> None:
     """Flags and numbers among template parameters. `named`: parameters that the kernel gets as numbers.
 
     A flag that it gets besides is what the instantiation was chosen by.
@@ -141,7 +141,7 @@ def _by_instantiation(result: Draft, kernel: Kernel, named: Collection[str | Non
             result.computes.setdefault(name, str(int(constant)))
 
 
-def _by_elements(result: Draft) -> None:
+def _by_elements(result: CardDraft) -> None:
     """Parameters that follow from the type of an array's elements: how many values a byte holds."""
     for name, parameter in OPERATIONS[result.operation].parameters.items():
         role, by_type = parameter.by_element or ("", {})
@@ -150,12 +150,12 @@ def _by_elements(result: Draft) -> None:
             result.computes[name] = by_type[held.dtype]
 
 
-def _name_of(result: Draft, role: str) -> str:
+def _name_of(result: CardDraft, role: str) -> str:
     held = result.holding(role)
     return held.parameter.name if held is not None else role
 
 
-def _open_term(result: Draft, argument: DraftArgument, wishes: Wishes) -> None:
+def _open_term(result: CardDraft, argument: DraftArgument, wishes: Wishes) -> None:
     """What the name of an array that is spread over axes, of a mask or of lengths leaves open."""
     role = OPERATIONS[result.operation].roles.get(argument.role)
     name = argument.parameter.name
@@ -179,7 +179,7 @@ def _open_term(result: Draft, argument: DraftArgument, wishes: Wishes) -> None:
         result.open.append(Open(f"the role of '{name}'", why))
 
 
-def _missing(result: Draft) -> None:
+def _missing(result: CardDraft) -> None:
     """Operands that no parameter is left for: an array for each of them is what the operation needs."""
     known = OPERATIONS[result.operation]
     present = covered_roles(result.operation, (one.role for one in result.arguments)) | updated_roles(result)
@@ -197,7 +197,7 @@ def _inputs(operation: str) -> set[str]:
     return {name for name, role in OPERATIONS[operation].roles.items() if role.required and not role.output}
 
 
-def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
+def _stored(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> storage.Storage:
     """How tensors lie, as the host code shows it; extents and strides of tensors then mean what lies so."""
     storage.name_extents(result, meant, kernel)
     by_columns = storage.turned(kernel)
@@ -215,7 +215,7 @@ def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
         laid = storage.stored(result.operation, roles, facts)
         if laid is not None:
             storage.apply(result, laid)
-            if any(isinstance(one, storage.Stride) or one.index for one in facts):
+            if any(isinstance(one, storage.AxisStride) or one.index for one in facts):
                 result.stated.add("storage")
     laid = laid or plain
     machine = kernel.machine
@@ -245,7 +245,7 @@ def _holds(argument: DraftArgument, buffer: object) -> bool:
     return isinstance(argument.passed, Pointer) and argument.passed.buffer is buffer
 
 
-def _is_set_in_part(result: Draft, argument: DraftArgument, passed: Pointer, meant: Meanings) -> bool:
+def _is_set_in_part(result: CardDraft, argument: DraftArgument, passed: Pointer, meant: Meanings) -> bool:
     """Whether what host code fills is less than an output has, at any sizes: `cudaMemset(c, 0, m * n)` of halves."""
     known, element = OPERATIONS[result.operation], element_type(argument.dtype)
     if passed.buffer.bytes_set is None or argument.role not in known.roles or element is None:
@@ -261,7 +261,7 @@ def _is_set_in_part(result: Draft, argument: DraftArgument, passed: Pointer, mea
     return True
 
 
-def _memory(result: Draft, argument: DraftArgument, kernel: Kernel, meant: Meanings) -> None:
+def _memory(result: CardDraft, argument: DraftArgument, kernel: SourceKernel, meant: Meanings) -> None:
     """How host code makes an output or a workspace: its initial value and size."""
     passed = argument.passed
     if (isinstance(passed, Pointer) and not is_input(result, argument.role)) or argument.role == TODO:
@@ -304,7 +304,7 @@ def _filled(passed: Value | None) -> str:
     return fill if re.fullmatch(r"-?(?:inf|[\d.]+(?:e[+-]?\d+)?)", fill) else ""
 
 
-def _entry(result: Draft, kernel: Kernel, meant: Meanings) -> None:
+def _entry(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> None:
     """The instantiation that the host chooses; arguments that depend on sizes stay expressions."""
     if kernel.uninstantiated:
         wanted = ", ".join(one.name for one in kernel.uninstantiated)
@@ -325,7 +325,7 @@ def _entry(result: Draft, kernel: Kernel, meant: Meanings) -> None:
         result.remarks.append(f"the instantiation {result.entry} is {one} that the source launches{types}{others}")
 
 
-def _launch(result: Draft, kernel: Kernel, meant: Meanings, wishes: Wishes) -> None:
+def _launch(result: CardDraft, kernel: SourceKernel, meant: Meanings, wishes: Wishes) -> None:
     """Grid, block and shared memory: as the user says, else as the source launches."""
     launch = kernel.launch
     for name, wish in (("grid", wishes.grid), ("block", wishes.block)):
@@ -359,7 +359,7 @@ def _launch(result: Draft, kernel: Kernel, meant: Meanings, wishes: Wishes) -> N
             result.open.append(Open("shared", f"the source's launch at {launch.place}: {error}", "--shared"))
 
 
-def _squares(result: Draft) -> None:
+def _squares(result: CardDraft) -> None:
     """A kernel of matrices that knows one extent alone gets squares."""
     known = OPERATIONS[result.operation]
     extents = {name for table in known.cases for name in table} - set(known.symbols)
@@ -369,7 +369,7 @@ def _squares(result: Draft) -> None:
         result.remarks.append(f"matrices are square: the kernel and its launch know one size, {min(told)}")
 
 
-def spoken_of(result: Draft) -> set[str]:
+def spoken_of(result: CardDraft) -> set[str]:
     """The symbols that arguments, launch and instantiation speak of."""
     texts = [one.value for one in result.arguments if not is_real(one.parameter)]
     texts += [*result.grid, *result.block, result.shared, *re.findall(r"\{([^{}]*)\}", result.entry)]
@@ -377,7 +377,7 @@ def spoken_of(result: Draft) -> set[str]:
     return {name for text in texts if text for name in names_in(text)}
 
 
-def _untold(result: Draft, wishes: Wishes, kernel: Kernel) -> None:
+def _untold(result: CardDraft, wishes: Wishes, kernel: SourceKernel) -> None:
     """Extents of which neither the arguments nor the launch nor a constant speaks: any value would be a guess."""
     told = {*result.fixed, *spoken_of(result)} - {TODO}
     options = {"--grid": wishes.grid, "--block": wishes.block, "--shared": [wishes.shared or "0"]}

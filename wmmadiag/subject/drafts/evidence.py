@@ -9,9 +9,9 @@ from wmmadiag.hostcode.events import Product
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.hostcode.values import Buffer, Pointer
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
-from wmmadiag.subject.drafts.model import Draft, DraftArgument
+from wmmadiag.subject.drafts.model import CardDraft, DraftArgument
 
 _FLAGS = frozenset({"transpose_a", "transpose_b"})  # what a library's product tells
 
@@ -23,7 +23,7 @@ class ProductEvidence:
     product: Product  # as the library has it, by columns
     swapped: bool  # whether the library gets B first: read by rows, its result is then the kernel's
 
-    def apply(self, result: Draft, meant: Meanings) -> None:
+    def apply(self, result: CardDraft, meant: Meanings) -> None:
         """Let a draft say what the product says: how operands are stored, and by which names their extents go."""
         one = self.product
         # Stored by columns, X is what Xᵀ is by rows: an operand that the library does not transpose lies transposed.
@@ -54,7 +54,7 @@ class LoopEvidence:
 
     turned: frozenset[str]  # the operands that lie the other way around
 
-    def apply(self, result: Draft, meant: Meanings) -> None:
+    def apply(self, result: CardDraft, meant: Meanings) -> None:
         """Let a draft say how operands are stored."""
         del meant
         for role in self.turned:
@@ -63,7 +63,7 @@ class LoopEvidence:
         result.remarks.append("stored as for the product that the host computes of the same arrays in loops")
 
 
-def _by_loops(result: Draft, kernel: Kernel) -> LoopEvidence | None:
+def _by_loops(result: CardDraft, kernel: SourceKernel) -> LoopEvidence | None:
     """The product of the kernel's inputs that host code stores: `C[i*N + j]`, the sum of `A[i*K + k]·B[k*N + j]`."""
     machine = kernel.machine
     assert machine is not None
@@ -114,7 +114,7 @@ def _step(place: Term, name: str) -> float | None:
     return None if first is None or second is None else second - first
 
 
-def product_of(result: Draft, kernel: Kernel) -> ProductEvidence | LoopEvidence | None:
+def product_of(result: CardDraft, kernel: SourceKernel) -> ProductEvidence | LoopEvidence | None:
     """A product of the kernel's own inputs that the host makes by other means; None if there is none."""
     if not OPERATIONS[result.operation].parameters.keys() >= _FLAGS or kernel.launch is None or kernel.machine is None:
         return None
@@ -129,7 +129,7 @@ def product_of(result: Draft, kernel: Kernel) -> ProductEvidence | LoopEvidence 
     return _by_loops(result, kernel)
 
 
-def _argument(result: Draft, buffer: Buffer) -> DraftArgument | None:
+def _argument(result: CardDraft, buffer: Buffer) -> DraftArgument | None:
     origin = buffer.origin()
     return next(
         (

@@ -9,12 +9,12 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
-from wmmadiag.subject.drafts.model import Draft
+from wmmadiag.subject.drafts.model import CardDraft
 
 
-def note_facts(result: Draft, kernel: Kernel, meant: Meanings, spoken: Collection[str]) -> None:
+def note_facts(result: CardDraft, kernel: SourceKernel, meant: Meanings, spoken: Collection[str]) -> None:
     """Conditions of the host code, and by what it and the kernel divide extents.
 
     Args:
@@ -41,7 +41,7 @@ def note_facts(result: Draft, kernel: Kernel, meant: Meanings, spoken: Collectio
         _divided(result, condition)
 
 
-def _guards(result: Draft, kernel: Kernel) -> None:
+def _guards(result: CardDraft, kernel: SourceKernel) -> None:
     """The extents that the kernel compares indices with, of those that the grid rounds up."""
     rounded = {name for text in result.grid for name in names_in(text) if "ceil_div" in text}
     for argument in result.arguments:
@@ -51,7 +51,7 @@ def _guards(result: Draft, kernel: Kernel) -> None:
             result.guarded[argument.value] = step
 
 
-def _divided(result: Draft, term: Term) -> None:
+def _divided(result: CardDraft, term: Term) -> None:
     """Notes that a symbol is divided by a number."""
     if term.op in ("//", "ceil_div", "/", "%") and term.args[1].op == "number" and term.args[0].op == "symbol":
         by = term.args[1].args[0]

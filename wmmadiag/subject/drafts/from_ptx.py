@@ -25,9 +25,9 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.asking import check_operation
 from wmmadiag.subject.drafts.draft import draft
-from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.model import TODO, Draft, Open, Wishes
+from wmmadiag.subject.drafts.guess import DraftParameter
+from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.model import TODO, CardDraft, Open, Wishes
 from wmmadiag.subject.drafts.plain_card import plain_card
 from wmmadiag.subject.drafts.ptx_parameters import parameters_of, python_parameters
 from wmmadiag.subject.drafts.recognise import Recognised, recognised
@@ -46,7 +46,7 @@ class PtxFacts:
 
     entry: str  # its name as in the PTX; `name`: the same for people, without parameters and template arguments
     name: str
-    parameters: tuple[Parameter, ...]  # in order, structs taken apart
+    parameters: tuple[DraftParameter, ...]  # in order, structs taken apart
     block: tuple[str, ...]  # as `.reqntid` or `.maxntid` say, one expression per dimension; empty if neither does
     dynamic: tuple[str, ...]  # the names of the dynamic shared memory that it uses
     opcodes: tuple[str, ...]  # its instructions and those of what it calls, each form once
@@ -249,11 +249,11 @@ def _opinion(found: Recognised) -> str:
     return f"{'because' if found.sure else 'but'} {found.because}"
 
 
-def _kernel(facts: PtxFacts, parameters: Sequence[Parameter]) -> Kernel:
-    return Kernel(facts.entry, tuple(parameters), (None,) * len(parameters))
+def _kernel(facts: PtxFacts, parameters: Sequence[DraftParameter]) -> SourceKernel:
+    return SourceKernel(facts.entry, tuple(parameters), (None,) * len(parameters))
 
 
-def _drafted(facts: PtxFacts, options: SubjectOptions, operation: str) -> Draft:
+def _drafted(facts: PtxFacts, options: SubjectOptions, operation: str) -> CardDraft:
     """A card in the making, with what PTX tells besides parameters."""
     check_operation(operation)
     wishes = Wishes(options.grid, options.block or facts.block, options.shared)
@@ -285,12 +285,12 @@ def _reason(what: str, why: str) -> str:
     return "nothing in PTX says what it stands for" if what.startswith("the value of") and "C type" not in why else why
 
 
-def _is_unnamed(parameter: Parameter) -> bool:
+def _is_unnamed(parameter: DraftParameter) -> bool:
     """Whether a parameter has no name but its place."""
     return re.fullmatch(r"arg\d+|.*_at\d+", parameter.name) is not None
 
 
-def _order_of_pointers(drafted: Draft) -> list[str]:
+def _order_of_pointers(drafted: CardDraft) -> list[str]:
     """That roles without names go by the order of the parameters."""
     pointers = [one for one in drafted.arguments if one.parameter.pointer]
     unnamed = [one for one in pointers if _is_unnamed(one.parameter)]
@@ -303,7 +303,7 @@ def _order_of_pointers(drafted: Draft) -> list[str]:
 _OPTIONS = {"grid": "--grid X[,Y[,Z]]", "block": "--block X[,Y[,Z]]", "shared": "--shared BYTES"}
 
 
-def _questions(drafted: Draft, options: SubjectOptions, found: Recognised) -> list[tuple[str, str]]:
+def _questions(drafted: CardDraft, options: SubjectOptions, found: Recognised) -> list[tuple[str, str]]:
     """(what, why) of all that only the user can say; with the operation open, nothing that depends on it."""
     questions = [(one.what, one.why) for one in drafted.open]
     told = set(options.symbols)
@@ -354,7 +354,7 @@ def _asked(
     )
 
 
-def _described(parameter: Parameter) -> str:
+def _described(parameter: DraftParameter) -> str:
     name = f"{parameter.struct}.{parameter.label}" if parameter.struct else parameter.name
     does = "read" if parameter.const else "added to" if parameter.added else "written"
     return f"{name}: a pointer to {parameter.dtype or parameter.c_type}, which is {does}"

@@ -13,12 +13,11 @@ from functools import cache, lru_cache
 
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.model import Distance
-from wmmadiag.ops.model import Parameter as OperationParameter
+from wmmadiag.ops.model import Distance, Parameter
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class DraftParameter:
     """One kernel parameter as the guesses need it."""
 
     name: str
@@ -162,14 +161,14 @@ def value_for(name: str, operation: str) -> str | None:
     return _search(_value_words(operation), name)
 
 
-def number_behind(pointer: Parameter, operation: str) -> str | None:
+def number_behind(pointer: DraftParameter, operation: str) -> str | None:
     """The value of the one number that a pointer leads to, by its name: `const float *alpha`; None for an array."""
     if not pointer.single or role_named(pointer.name, operation) is not None:
         return None
     return value_for(pointer.name, operation)
 
 
-def parameter_named(name: str, operation: str) -> OperationParameter | None:
+def parameter_named(name: str, operation: str) -> Parameter | None:
     """The parameter of an operation that a scalar's name means: "softmax_scale" → that of its scale."""
     known = OPERATIONS[operation].parameters
     return known.get(_search({one: known[one].spellings for one in known if known[one].spellings}, name) or "")
@@ -200,7 +199,7 @@ _DISTANCE = re.compile(
 )
 
 
-def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]:
+def roles_for(pointers: Sequence[DraftParameter], operation: str) -> list[str | None]:
     """A role for each pointer, None where nothing suggests one.
 
     Names decide first. What they leave open goes by order: const pointers to the missing inputs, others to the
@@ -247,7 +246,7 @@ def _means_otherwise(name: str, names: set[str], role: str, operation: str) -> b
     return folded(name) in own.split() and bool(names & set(others.split()))
 
 
-def _told_by_type(role: str | None, pointer: Parameter, operation: str) -> str | None:
+def _told_by_type(role: str | None, pointer: DraftParameter, operation: str) -> str | None:
     """The role of a name whose elements' type may tell another: a bias of integers is a mask, where there is one."""
     element, known = element_type(pointer.dtype or ""), OPERATIONS[operation].roles
     if role is None or element is None or role not in known or not known[role].element:
@@ -257,7 +256,7 @@ def _told_by_type(role: str | None, pointer: Parameter, operation: str) -> str |
     return known[role].instead if known[role].instead in known else None
 
 
-def _written_over(pointers: Sequence[Parameter], roles: list[str | None], operation: str) -> list[str | None]:
+def _written_over(pointers: Sequence[DraftParameter], roles: list[str | None], operation: str) -> list[str | None]:
     """A lone C that the kernel may write is the output; a const one is an addend."""
     outputs = _written_in_place(operation)
     return [

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.code_facts import passed_on, writes_to
-from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.model import Draft
+from wmmadiag.subject.drafts.guess import DraftParameter
+from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.model import CardDraft
 
 
-def written_over(result: Draft, role: str, factor: str, named: bool, kernel: Kernel) -> None:
+def written_over(result: CardDraft, role: str, factor: str, named: bool, kernel: SourceKernel) -> None:
     """An output that the kernel reads, too: it gets a factor for it, or adds to what somebody has put there."""
     over = {name for name, one in OPERATIONS[result.operation].roles.items() if one.updates == role}
     argument = next((one for one in result.arguments if one.role in over and not one.parameter.const), None)
@@ -26,7 +26,7 @@ def written_over(result: Draft, role: str, factor: str, named: bool, kernel: Ker
         result.remarks.append(f"the product is added to '{argument.parameter.name}', which the kernel reads")
 
 
-def _is_made_empty(passed: Value | None, kernel: Kernel) -> bool:
+def _is_made_empty(passed: Value | None, kernel: SourceKernel) -> bool:
     """Whether host code makes the memory and puts nothing there before the launch: `torch::empty`."""
     machine, launch = kernel.machine, kernel.launch
     if machine is None or launch is None or not isinstance(passed, Pointer):
@@ -35,7 +35,7 @@ def _is_made_empty(passed: Value | None, kernel: Kernel) -> bool:
     return made and launch.contents.get(id(passed.buffer), ("", None)) == ("", None)
 
 
-def mark_updated(result: Draft, code: str) -> None:
+def mark_updated(result: CardDraft, code: str) -> None:
     """Inputs that the code stores to, where a result of the operation may take their place and has no array."""
     roles = OPERATIONS[result.operation].roles
     present = {one.role for one in result.arguments}
@@ -54,14 +54,16 @@ def _may_write(code: str, name: str) -> bool:
     return writes_to(code, name) or passed_on(code, name)
 
 
-def replaced_roles(operation: str, pointers: Sequence[Parameter], roles: Sequence[str | None], code: str) -> set[str]:
+def replaced_roles(
+    operation: str, pointers: Sequence[DraftParameter], roles: Sequence[str | None], code: str
+) -> set[str]:
     """The outputs that have no array of their own, and take the place of an input that the code stores to."""
     known = OPERATIONS[operation].roles
     over = {role for one, role in zip(pointers, roles, strict=True) if not one.const and _may_write(code, one.name)}
     return {name for name, one in known.items() if one.updates and one.updates in over and name not in roles}
 
 
-def updated_roles(result: Draft) -> set[str]:
+def updated_roles(result: CardDraft) -> set[str]:
     """The outputs that take the place of inputs."""
     over = {one.role for one in result.arguments if one.direction == "inout"}
     return {name for name, one in OPERATIONS[result.operation].roles.items() if one.updates in over}

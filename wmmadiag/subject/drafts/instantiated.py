@@ -21,7 +21,7 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.program import HostFunction
 from wmmadiag.subject.drafts.code_facts import without_comments
 from wmmadiag.subject.drafts.guess import symbol_for
-from wmmadiag.subject.drafts.kernel import Kernel, read_kernel, with_types
+from wmmadiag.subject.drafts.kernel import SourceKernel, read_kernel, with_types
 
 if TYPE_CHECKING:
     from wmmadiag.subject.open_subject import SubjectOptions
@@ -35,8 +35,8 @@ _STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare
 
 
 def instantiations(
-    path: Path, text: str, kernel: Kernel, operation: str, options: SubjectOptions
-) -> Iterator[tuple[str, Kernel]]:
+    path: Path, text: str, kernel: SourceKernel, operation: str, options: SubjectOptions
+) -> Iterator[tuple[str, SourceKernel]]:
     """The instantiations that may be meant, the likeliest first, with what they assume in words.
 
     One that the compiler refuses is found out where it is compiled. `operation`: "" where nobody knows it.
@@ -60,7 +60,9 @@ def instantiations(
         yield ", ".join(f"{name} = {value}" for name, value in arguments.items()), one
 
 
-def _read(path: Path, text: str, kernel: Kernel, arguments: Mapping[str, str], options: SubjectOptions) -> Kernel:
+def _read(
+    path: Path, text: str, kernel: SourceKernel, arguments: Mapping[str, str], options: SubjectOptions
+) -> SourceKernel:
     """The kernel with some template arguments; host code that launches it with its own template's is run with them."""
     if kernel.launch is not None and kernel.launch.kernel.arguments and kernel.declared is not None:
         plain = replace(options, entry=kernel.declared.function.qualified)
@@ -70,7 +72,7 @@ def _read(path: Path, text: str, kernel: Kernel, arguments: Mapping[str, str], o
     return read_kernel(path, text, options, kernel.host)
 
 
-def _completed(kernel: Kernel, arguments: Mapping[str, str]) -> Sequence[str]:
+def _completed(kernel: SourceKernel, arguments: Mapping[str, str]) -> Sequence[str]:
     """All template arguments: those of the launch where it gives some, these in place of what it leaves open."""
     given = kernel.launch.kernel.arguments if kernel.launch is not None else ()
     found = kernel.declared
@@ -80,7 +82,7 @@ def _completed(kernel: Kernel, arguments: Mapping[str, str]) -> Sequence[str]:
     return [arguments.get(one.name, value) for one, value in zip(template, given, strict=False)]
 
 
-def _candidates(parameter: TemplateParameter, kernel: Kernel, operation: str) -> Sequence[str]:
+def _candidates(parameter: TemplateParameter, kernel: SourceKernel, operation: str) -> Sequence[str]:
     """What an argument may be, the likeliest first; nothing for what is no type and no number."""
     kind, name = parameter.type.replace("const", "").strip(), parameter.name
     if kind == "bool":
@@ -101,7 +103,7 @@ def _candidates(parameter: TemplateParameter, kernel: Kernel, operation: str) ->
     return _COUNTS if re.search(counted, code) else _EITHER
 
 
-def _classes_with(members: Set[str], kernel: Kernel) -> Sequence[str]:
+def _classes_with(members: Set[str], kernel: SourceKernel) -> Sequence[str]:
     """The classes of the source that have members of these names, as a parameter must whose members the code names."""
     if kernel.machine is None:
         return ()

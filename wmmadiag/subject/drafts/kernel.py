@@ -23,7 +23,7 @@ from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.guards import guarded, stepped, strided
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants, threads_along_x
 from wmmadiag.subject.drafts.kernel_types import (
     carried,
@@ -65,12 +65,12 @@ class HostRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class SourceKernel:
     """One kernel and how it is launched."""
 
     entry: str  # its name or name expression; `{expression}` in it is over host symbols
     # in order, structs taken apart; `passed`: what the launch gives for each, None where nobody does
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[DraftParameter, ...]
     passed: tuple[Value | None, ...] = ()
     launch: HostLaunch | None = None  # the best one, None where host code makes none; `machine`: the run that made it
     machine: Machine | None = None
@@ -111,7 +111,9 @@ def read_host(path: Path, text: str, options: SubjectOptions) -> HostRead:
     return HostRead(program, whole, runs(program, _asking(path, text, options), _multiplied(whole)))
 
 
-def with_types(path: Path, text: str, options: SubjectOptions, kernel: Kernel, types: Mapping[str, str]) -> HostRead:
+def with_types(
+    path: Path, text: str, options: SubjectOptions, kernel: SourceKernel, types: Mapping[str, str]
+) -> HostRead:
     """The source as read for a kernel, with the function around its launch run again with types for its template's.
 
     Args:
@@ -134,7 +136,7 @@ def read_kernel(
     *,
     comments: bool = True,
     launched: tuple[HostLaunch, HostRun] | None = None,
-) -> Kernel:
+) -> SourceKernel:
     """A kernel of a CUDA source: the one that is named, or the one that is meant.
 
     Args:
@@ -209,7 +211,7 @@ def read_kernel(
     own_names = {one.name for one in function.function.parameters}
     outer = (program.variables.keys() | program.macros.keys()) - own_names
     products = tuple(one for one in run.events if isinstance(one, Product)) if run is not None else ()
-    return Kernel(
+    return SourceKernel(
         named,
         tuple(used(one, code) for one in parameters),
         tuple(taken),
@@ -284,7 +286,7 @@ def _same_arguments(one: Sequence[str], other: Sequence[str]) -> bool:
     return [plain(text) for text in one] == [plain(text) for text in other]
 
 
-def _left_out(parameters: Sequence[Parameter], passed: Sequence[Value | None]) -> list[Parameter]:
+def _left_out(parameters: Sequence[DraftParameter], passed: Sequence[Value | None]) -> list[DraftParameter]:
     """Pointers for which host code gives null are numbers of their size; not where a launch gives null alone."""
     nulls = [one.pointer and not one.value and value is not None and is_null(value)
              for one, value in zip(parameters, passed, strict=True)]  # fmt: skip

@@ -19,14 +19,14 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import plain, scalar
 from wmmadiag.hostcode.values import Pointer, Struct, Value
 from wmmadiag.subject.drafts.code_facts import adds_to, card_type, cast_types, reads_one, without_comments
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import DraftParameter
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.layout import ClassLayout
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
-def parameters_of(machine: Machine, function: HostFunction, scope: Scope) -> list[Parameter]:
+def parameters_of(machine: Machine, function: HostFunction, scope: Scope) -> list[DraftParameter]:
     found = []
     for index, one in enumerate(function.function.parameters):
         kind = resolved_type(machine, bound_type(machine, one.type, scope), scope)
@@ -35,7 +35,7 @@ def parameters_of(machine: Machine, function: HostFunction, scope: Scope) -> lis
         dtype, lanes = scalar(kind) if pointers <= 2 else ("", 1)
         const = "const" in one.type.split() or "const" in (scope.type(plain(one.type)) or "").split()
         found.append(
-            Parameter(one.name or f"arg{index}", kind, pointers > 0, const, card_type(dtype), lanes or 1,
+            DraftParameter(one.name or f"arg{index}", kind, pointers > 0, const, card_type(dtype), lanes or 1,
                       indirect=pointers == 2, remark="pointers to pointers" if pointers > 2 else "")
         )  # fmt: skip
     return found
@@ -59,7 +59,9 @@ def name_extents_of_accessors(machine: Machine, function: HostFunction, launch: 
             machine.called(cell.value, function.source.text(name))
 
 
-def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, options: SubjectOptions) -> list[Parameter]:
+def typed(
+    parameters: list[DraftParameter], kernel: str, path: Path, text: str, options: SubjectOptions
+) -> list[DraftParameter]:
     """The parameters with the types that the compiler knows of those whose names do not tell."""
     from wmmadiag.compile.ask.answers import KernelParameters
     from wmmadiag.compile.ask.asking import ask
@@ -100,7 +102,7 @@ def is_compiled(kernel: str, path: Path, text: str, options: SubjectOptions) -> 
 
 
 def laying(
-    parameters: Sequence[Parameter], kernel: str, path: Path, text: str, options: SubjectOptions
+    parameters: Sequence[DraftParameter], kernel: str, path: Path, text: str, options: SubjectOptions
 ) -> Callable[[Sequence[int]], Mapping[int, ClassLayout | str]]:
     """Asks the compiler how structs lie."""
 
@@ -121,7 +123,7 @@ def laying(
     return laid
 
 
-def carried(parameter: Parameter, passed: Value | None, code: str) -> Parameter:
+def carried(parameter: DraftParameter, passed: Value | None, code: str) -> DraftParameter:
     """A pointer that only carries narrower elements (`float4 *` for an array of half): what it is cast to, or made of.
 
     Without an element type where neither the kernel nor the host tells.
@@ -140,7 +142,7 @@ def carried(parameter: Parameter, passed: Value | None, code: str) -> Parameter:
     return replace(parameter, c_type=kind, dtype=card_type(told), lanes=lanes)
 
 
-def used(parameter: Parameter, code: str) -> Parameter:
+def used(parameter: DraftParameter, code: str) -> DraftParameter:
     name = parameter.label.rpartition(".")[2] or parameter.name
     if not parameter.pointer:
         # Members are looked for in the whole source, since methods that are handed the struct read them, too.

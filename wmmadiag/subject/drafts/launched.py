@@ -11,8 +11,8 @@ from itertools import chain
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_session import CardSession
-from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.model import CardDraft, Wishes
 from wmmadiag.subject.probed_launch import ProbedLaunch, least_shared, likely_blocks, probed_launches
 
 _OPEN = frozenset({"grid", "block", "shared"})
@@ -21,20 +21,20 @@ _MOST_AGAIN = 2
 _AXES = 3
 
 
-def is_only_unlaunched(drafted: Draft) -> bool:
+def is_only_unlaunched(drafted: CardDraft) -> bool:
     """Whether nothing of a draft is open but how the kernel is launched."""
     missing = {one.what for one in drafted.open}
     return bool(missing) and missing <= _OPEN
 
 
 def launched_drafts(
-    kernel: Kernel,
-    drafted_by: Callable[[Wishes], Draft],
+    kernel: SourceKernel,
+    drafted_by: Callable[[Wishes], CardDraft],
     wishes: Wishes,
     card: Card,
     session: CardSession,
     groups: str = "",
-) -> Iterator[tuple[Draft, int]]:
+) -> Iterator[tuple[CardDraft, int]]:
     """The drafts of a kernel by every launch that covers its output, each with the tile of extents that none tells.
 
     Args:
@@ -77,7 +77,7 @@ def launched_drafts(
     yield from ((_drafted(drafted_by, wishes, found, shared), _TILES[1]) for found in again)
 
 
-def _drafted(drafted_by: Callable[[Wishes], Draft], wishes: Wishes, found: ProbedLaunch, shared: str) -> Draft:
+def _drafted(drafted_by: Callable[[Wishes], CardDraft], wishes: Wishes, found: ProbedLaunch, shared: str) -> CardDraft:
     drafted = drafted_by(
         replace(wishes, grid=wishes.grid or found.grid, block=tuple(map(str, found.block)), shared=shared)
     )
@@ -95,7 +95,7 @@ def _drafted(drafted_by: Callable[[Wishes], Draft], wishes: Wishes, found: Probe
     return drafted
 
 
-def _shared(kernel: Kernel, card: Card, session: CardSession) -> str:
+def _shared(kernel: SourceKernel, card: Card, session: CardSession) -> str:
     """All the dynamic shared memory that there is, for a kernel that uses any."""
     from wmmadiag.emulator import EmulatedKernel
     from wmmadiag.emulator.limits import limits

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.program import plain_name
-from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel, read_kernel
 from wmmadiag.subject.drafts.kernel_types import is_compiled
 from wmmadiag.subject.drafts.project import project_files
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_READ = 3
 
 
-def launched_elsewhere(path: Path, kernel: Kernel, options: SubjectOptions) -> tuple[Path, Kernel] | None:
+def launched_elsewhere(path: Path, kernel: SourceKernel, options: SubjectOptions) -> tuple[Path, SourceKernel] | None:
     """The kernel as the nearest file launches it that includes its own; None if no file does.
 
     Args:

@@ -18,8 +18,8 @@ from wmmadiag.hostcode.terms import ZERO, Term
 from wmmadiag.hostcode.types import bytes_of, is_open, plain
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
-from wmmadiag.subject.drafts.guess import Parameter, role_remark
-from wmmadiag.subject.drafts.kernel import HostRead, Kernel, read_host, read_kernel
+from wmmadiag.subject.drafts.guess import DraftParameter, role_remark
+from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
 
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ class _Step:
     """One launch of the host's function, with its kernel as it is launched so."""
 
     launch: HostLaunch
-    kernel: Kernel
+    kernel: SourceKernel
     uses: dict[int, _Use] = field(default_factory=dict)  # by the buffer's id
-    parameters: dict[int, Parameter] = field(default_factory=dict)  # … the kernel's own parameter for it
+    parameters: dict[int, DraftParameter] = field(default_factory=dict)  # … the kernel's own parameter for it
 
 
-def launched_together(path: Path, text: str, options: SubjectOptions, host: HostRead | None = None) -> Kernel | None:
+def launched_together(
+    path: Path, text: str, options: SubjectOptions, host: HostRead | None = None
+) -> SourceKernel | None:
     """The launches of a host function as one kernel, named as the function is; None where no such function is found.
 
     A function is one if all that it launches is known, and one launch reads what another one wrote. Of several the
@@ -84,7 +86,7 @@ def _are_plain(run: HostRun) -> bool:
     )
 
 
-def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run: HostRun) -> Kernel | None:
+def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run: HostRun) -> SourceKernel | None:
     steps = []
     run.machine.settle()
     for launch in run.launches:
@@ -259,7 +261,7 @@ def _shape(shape: Struct) -> tuple[Term, ...]:
     return tuple(one if isinstance(one, Term) else ZERO for one in values)
 
 
-def _argument(parameter: Parameter, value: Value | None, keys: Mapping[int, str]) -> PointerTarget | Said | None:
+def _argument(parameter: DraftParameter, value: Value | None, keys: Mapping[int, str]) -> PointerTarget | Said | None:
     """What a launch gives for one parameter; None where that is not known."""
     element = element_type(parameter.dtype or "")
     if element is None:
@@ -297,7 +299,7 @@ def _are_known(
     return all(any(terms.value(one, sample) is not None for sample in samples) for one in every)
 
 
-def _array(steps: Sequence[_Step], buffer: Buffer, key: int) -> Parameter:
+def _array(steps: Sequence[_Step], buffer: Buffer, key: int) -> DraftParameter:
     """A buffer of the function as a parameter: its own name, the type of the kernels' for it."""
     using = [step for step in steps if key in step.uses]
     first = using[0].parameters[key]
@@ -313,21 +315,21 @@ def _array(steps: Sequence[_Step], buffer: Buffer, key: int) -> Parameter:
     )
 
 
-def _number(machine: Machine, name: str, real: bool) -> Parameter:
+def _number(machine: Machine, name: str, real: bool) -> DraftParameter:
     plain_names = [one for one in machine.names.get(name, ()) if one.isidentifier()]
     kind = "float" if real else "int"
-    return Parameter(plain_names[0] if plain_names else name, kind, False, False, "f32" if real else "s32")
+    return DraftParameter(plain_names[0] if plain_names else name, kind, False, False, "f32" if real else "s32")
 
 
 def _whole(
     steps: Sequence[_Step],
     run: HostRun,
     host: HostRead,
-    parameters: tuple[Parameter, ...],
+    parameters: tuple[DraftParameter, ...],
     passed: tuple[Value, ...],
     made: LaunchSteps,
     outer: set[int],
-) -> Kernel:
+) -> SourceKernel:
     """The kernel that stands for all of them."""
     multiplying = max(steps, key=lambda one: _multiplies(one.kernel.code))  # the first of equals
     shape = multiplying.launch
@@ -345,7 +347,7 @@ def _whole(
     constants: dict[str, terms.Number] = {}
     for step in steps:
         constants |= step.kernel.constants
-    return Kernel(
+    return SourceKernel(
         root,
         parameters,
         passed,
@@ -369,7 +371,7 @@ def _whole(
 
 
 def _guards(
-    steps: Sequence[_Step], parameters: Sequence[Parameter], passed: Sequence[Value]
+    steps: Sequence[_Step], parameters: Sequence[DraftParameter], passed: Sequence[Value]
 ) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """Of the numbers of the whole what its kernels compare indices with, and what they and blocks step through."""
     names = {value.args[0]: one.name for one, value in zip(parameters, passed, strict=True)

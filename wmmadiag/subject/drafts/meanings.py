@@ -17,8 +17,8 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.array_extents import allocated, products_of_sizes
 from wmmadiag.subject.drafts.code_facts import fragment_extents, tile_names
-from wmmadiag.subject.drafts.guess import Parameter, symbol_for, value_for
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.guess import DraftParameter, symbol_for, value_for
+from wmmadiag.subject.drafts.kernel import SourceKernel
 
 _FRAGMENT = 32  # at most: `#define M 16` is a fragment's shape far more often than a matrix's
 
@@ -49,20 +49,20 @@ class Meanings:
         return terms.text(self.card(value))
 
 
-def is_real(parameter: Parameter) -> bool:
+def is_real(parameter: DraftParameter) -> bool:
     """Whether a number is a floating-point one."""
     element = element_type(parameter.dtype or "")
     return element is not None and element.is_float
 
 
-def meaning_of(parameter: Parameter, operation: str) -> str | None:
+def meaning_of(parameter: DraftParameter, operation: str) -> str | None:
     """The symbol, or product of symbols, that a number's name means; None for none, or no number."""
     if parameter.pointer or parameter.value or is_real(parameter) or element_type(parameter.dtype or "") is None:
         return None
     return parameter.meant or symbol_for(parameter.name, operation)
 
 
-def with_rows(kernel: Kernel, operation: str) -> Kernel:
+def with_rows(kernel: SourceKernel, operation: str) -> SourceKernel:
     """The kernel with its number of batches as that of rows where nothing else tells these: `y[batch, features]`.
 
     Of several matrices the launch has a dimension of its own.
@@ -89,7 +89,7 @@ def _speaks(value: Value, term: Term) -> bool:
     return isinstance(value, Term) and bool(terms.symbols(value) & terms.symbols(term))
 
 
-def meanings(kernel: Kernel, operation: str) -> Meanings:
+def meanings(kernel: SourceKernel, operation: str) -> Meanings:
     """What a kernel's host code calls the operation's extents."""
     result = Meanings()
     taken = {found for one in kernel.parameters if (found := meaning_of(one, operation)) is not None}
@@ -135,7 +135,7 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
     return result
 
 
-def _multiplied(result: Meanings, kernel: Kernel, operation: str) -> None:
+def _multiplied(result: Meanings, kernel: SourceKernel, operation: str) -> None:
     """What host code divides by a number for a known extent is the product of both: `heads = width / head_size`."""
     for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
         meant = meaning_of(parameter, operation)
@@ -147,7 +147,7 @@ def _multiplied(result: Meanings, kernel: Kernel, operation: str) -> None:
             result.by_symbol[name] = terms.combined("*", terms.parsed(meant), by)
 
 
-def _elements(result: Meanings, kernel: Kernel, operation: str) -> None:
+def _elements(result: Meanings, kernel: SourceKernel, operation: str) -> None:
     """What the grid divides by one extent of the output, and nothing names, is how many elements that has: `n / ld`."""
     shapes = [role.shape for role in OPERATIONS[operation].roles.values() if role.output and role.required]
     if len(shapes) != 1 or not all(one.isidentifier() for one in shapes[0]):
@@ -161,7 +161,7 @@ def _elements(result: Meanings, kernel: Kernel, operation: str) -> None:
             result.by_symbol[name] = terms.product(map(terms.symbol, extents))
 
 
-def _divided(kernel: Kernel) -> Iterator[tuple[str, Term]]:
+def _divided(kernel: SourceKernel) -> Iterator[tuple[str, Term]]:
     """The symbols that are divided by something for the grid, and by what."""
     for cell in kernel.launch.grid.members.values() if kernel.launch is not None else ():
         term = cell.value
@@ -169,7 +169,7 @@ def _divided(kernel: Kernel) -> Iterator[tuple[str, Term]]:
             yield term.args[0].args[0], term.args[1]
 
 
-def _counted(result: Meanings, value: Term, meant: str, kernel: Kernel) -> None:
+def _counted(result: Meanings, value: Term, meant: str, kernel: SourceKernel) -> None:
     """A number, or what host code counts, is an extent of this meaning."""
     known = value.args[0] if value.op == "number" else terms.value(value, kernel.usual)
     if value.op != "number":
@@ -195,7 +195,7 @@ def _spoken_of(result: Meanings) -> set[str]:
     return {name for one in terms_of for name in terms.symbols(one)} | set(result.usual)
 
 
-def _named(result: Meanings, kernel: Kernel, name: str, meant: list[str]) -> None:
+def _named(result: Meanings, kernel: SourceKernel, name: str, meant: list[str]) -> None:
     """A host symbol means this; where it is passed for several extents, these are one number."""
     result.by_symbol[name] = terms.parsed(meant[0])
     plain = [one for one in meant if one.isidentifier()]
@@ -209,7 +209,7 @@ def _named(result: Meanings, kernel: Kernel, name: str, meant: list[str]) -> Non
         result.equal.append(set(plain))
 
 
-def _is_misnamed(kernel: Kernel, parameter: Parameter, name: str, operation: str, meant: str) -> bool:
+def _is_misnamed(kernel: SourceKernel, parameter: DraftParameter, name: str, operation: str, meant: str) -> bool:
     """Whether a number of one letter is passed what host code has a whole word for, of another meaning: pad as p."""
     if len(parameter.name) > 1 or parameter.meant or kernel.machine is None:
         return False
@@ -218,7 +218,7 @@ def _is_misnamed(kernel: Kernel, parameter: Parameter, name: str, operation: str
     return bool(found) and meant not in found
 
 
-def _told_by_names(kernel: Kernel, name: str, operation: str, result: Meanings) -> str | None:
+def _told_by_names(kernel: SourceKernel, name: str, operation: str, result: Meanings) -> str | None:
     """What one of the names of a host symbol means, if nothing else means that already."""
     assert kernel.machine is not None
     gone = {terms.text(one) for one in result.by_symbol.values() if one.op == "symbol"} | {
@@ -260,7 +260,7 @@ def _constants(result: Meanings, known: Mapping[str, Number], operation: str, ta
         result.fixed[symbol] = int(value)
 
 
-def _values(kernel: Kernel) -> Iterable[Value]:
+def _values(kernel: SourceKernel) -> Iterable[Value]:
     launch = kernel.launch
     yield from (one for one in kernel.passed if one is not None)
     if launch is not None:
@@ -269,7 +269,7 @@ def _values(kernel: Kernel) -> Iterable[Value]:
             yield from (cell.value for cell in shape.members.values())
 
 
-def _symbols(kernel: Kernel) -> list[str]:
+def _symbols(kernel: SourceKernel) -> list[str]:
     """The symbols of a launch, in their order; those of the sizes of arrays last."""
     found: dict[str, None] = {}
     for value in _values(kernel):
@@ -292,7 +292,7 @@ def _terms_in(value: Value) -> Iterable[Term]:
             yield from _terms_in(cell.value)
 
 
-def _measures(kernel: Kernel, name: str) -> bool:
+def _measures(kernel: SourceKernel, name: str) -> bool:
     """Whether a symbol is the extent of an array, or a number that the kernel gets."""
     for value in kernel.passed:
         if isinstance(value, Pointer) and value.buffer.size is not None and name in terms.symbols(value.buffer.size):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.values import Value
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import DraftParameter
 
 TODO = "TODO"
 
@@ -17,7 +17,7 @@ TODO = "TODO"
 class DraftArgument:
     """One argument of the drafted card; TODO where nothing suggests a value."""
 
-    parameter: Parameter
+    parameter: DraftParameter
     passed: Value | None = None  # what host code gives for it, None where nobody does
     role: str = ""
     value: str = ""
@@ -40,7 +40,7 @@ class Open:
 
 
 @dataclass(slots=True)
-class Draft:
+class CardDraft:
     """A card in the making."""
 
     entry: str
@@ -85,7 +85,7 @@ class Wishes:
     hides: bool | None = None  # whether what is not 0 in a mask hides; None where nobody says
 
 
-def is_input(result: Draft, role: str | None) -> bool:
+def is_input(result: CardDraft, role: str | None) -> bool:
     """Whether a role is none that the kernel computes."""
     known = OPERATIONS[result.operation].roles.get(role or "")
     return known is None or not known.output

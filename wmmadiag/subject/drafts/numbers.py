@@ -13,15 +13,17 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
 from wmmadiag.subject.drafts.guess import distance_for, parameter_named, role_of_distance, symbol_for, value_for
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
-from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open
+from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Open
 
 PASSED = "as the source passes it"
 BY_NAME = "by its name"
 
 
-def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: storage.Storage, kernel: Kernel) -> None:
+def give_number(
+    result: CardDraft, argument: DraftArgument, meant: Meanings, laid: storage.Storage, kernel: SourceKernel
+) -> None:
     """A number: what its own name says, else what the host passes."""
     parameter = argument.parameter
     if parameter.value:
@@ -54,14 +56,14 @@ def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: s
         result.open.append(Open(f"the value of '{parameter.name}'", why))
 
 
-def note_ignored(result: Draft, kernel: Kernel) -> None:
+def note_ignored(result: CardDraft, kernel: SourceKernel) -> None:
     """Say of numbers that nothing reads what they mean, where the operation computes with that."""
     for one in result.arguments:
         if one.parameter.unread and not one.parameter.pointer:
             one.ignored = _ignored(result, one, kernel)
 
 
-def _ignored(result: Draft, argument: DraftArgument, kernel: Kernel) -> str:
+def _ignored(result: CardDraft, argument: DraftArgument, kernel: SourceKernel) -> str:
     """The meaning, "" of what is none that the operation computes with.
 
     An extent may well go unread: the grid or a constant knows it. So may what the source always passes as one number.
@@ -83,7 +85,7 @@ def _ignored(result: Draft, argument: DraftArgument, kernel: Kernel) -> str:
     return f"distance between what batches have of '{of.parameter.name}'" if laid and "B" not in laid else ""
 
 
-def _is_distance(passed: Value | None, kernel: Kernel, operation: str) -> bool:
+def _is_distance(passed: Value | None, kernel: SourceKernel, operation: str) -> bool:
     """Whether host code passes what is a distance by its name there, too, or nobody says what is passed."""
     if passed is None:
         return True
@@ -93,7 +95,7 @@ def _is_distance(passed: Value | None, kernel: Kernel, operation: str) -> bool:
     return any(distance_for(one, operation, batches=False) for one in every)
 
 
-def ask_reaches(result: Draft) -> None:
+def ask_reaches(result: CardDraft) -> None:
     """Leave open what windows mean: where no run shows it, keys before a query's own are as likely as those with it."""
     known = OPERATIONS[result.operation].parameters
     for one in result.arguments:
@@ -104,7 +106,7 @@ def ask_reaches(result: Draft) -> None:
             one.value, one.reason = TODO, ""
 
 
-def ask_shared(result: Draft, told: Collection[str]) -> None:
+def ask_shared(result: CardDraft, told: Collection[str]) -> None:
     """Leave open what numbers mean that go by one extent's name where nothing speaks of another extent.
 
     Args:
@@ -133,7 +135,7 @@ def _passed_text(argument: DraftArgument, meant: Meanings) -> str:
         return ""
 
 
-def _integer(result: Draft, argument: DraftArgument, passed: str, laid: storage.Storage, meant: Meanings) -> None:
+def _integer(result: CardDraft, argument: DraftArgument, passed: str, laid: storage.Storage, meant: Meanings) -> None:
     parameter, operation = argument.parameter, result.operation
     named = meaning_of(parameter, operation)
     if passed and _is_settled(passed, result):
@@ -157,14 +159,14 @@ def _integer(result: Draft, argument: DraftArgument, passed: str, laid: storage.
         argument.value, argument.reason = passed, PASSED
 
 
-def unknown_symbols(result: Draft, text: str, usual: Collection[str]) -> set[str]:
+def unknown_symbols(result: CardDraft, text: str, usual: Collection[str]) -> set[str]:
     """The symbols of an expression that no case gives a value."""
     known = OPERATIONS[result.operation]
     own = {*known.symbols, "S", *(name for table in known.cases for name in table), *known.parameters}
     return set(names_in(text)) - own - set(usual) - set(result.fixed)
 
 
-def _is_batched(result: Draft, argument: DraftArgument, meant: Meanings) -> bool:
+def _is_batched(result: CardDraft, argument: DraftArgument, meant: Meanings) -> bool:
     """Whether a distance is that of whole matrices: these are counted, or another number is that of the same's rows."""
     own = distance_for(argument.parameter.name, result.operation, batches=False)
     if own is None or any("batch" in terms.symbols(one) for one in meant.by_symbol.values()):
@@ -176,7 +178,7 @@ def _is_batched(result: Draft, argument: DraftArgument, meant: Meanings) -> bool
     return False
 
 
-def _is_settled(text: str, result: Draft) -> bool:
+def _is_settled(text: str, result: CardDraft) -> bool:
     """Whether an expression depends on nothing but what the card knows."""
     known = set(OPERATIONS[result.operation].symbols) | {"S"}
     for table in OPERATIONS[result.operation].cases:
@@ -184,7 +186,7 @@ def _is_settled(text: str, result: Draft) -> bool:
     return bool(names_in(text)) and names_in(text) <= known
 
 
-def _real(result: Draft, argument: DraftArgument, passed: str, kernel: Kernel) -> None:
+def _real(result: CardDraft, argument: DraftArgument, passed: str, kernel: SourceKernel) -> None:
     parameter = argument.parameter
     known = OPERATIONS[result.operation].parameters
     told = value_for(parameter.name, result.operation)
@@ -217,7 +219,7 @@ def _real(result: Draft, argument: DraftArgument, passed: str, kernel: Kernel) -
         argument.value, argument.reason = told, BY_NAME
 
 
-def _only_settled(text: str, result: Draft) -> bool:
+def _only_settled(text: str, result: CardDraft) -> bool:
     return not names_in(text) or _is_settled(text, result)
 
 
@@ -225,7 +227,7 @@ def _is_known_number(text: str) -> bool:
     return re.fullmatch(r"-?[\d.]+(?:e-?\d+)?", text) is not None
 
 
-def _scaled(result: Draft, passed: str, told: str) -> None:
+def _scaled(result: CardDraft, passed: str, told: str) -> None:
     """The scale that host code passes, itself or times a number, is what the kernel computes with.
 
     Args:

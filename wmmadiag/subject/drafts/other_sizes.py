@@ -11,8 +11,8 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.code_facts import tile_shapes
 from wmmadiag.subject.drafts.draft import spoken_of
-from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.model import Draft
+from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.model import CardDraft
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text
 
@@ -39,7 +39,7 @@ def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
         yield said, replace(card, cases=other.cases)
 
 
-def one_tile(drafted: Draft, given: Mapping[str, str], kernel: Kernel) -> Iterator[dict[str, str]]:
+def one_tile(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel) -> Iterator[dict[str, str]]:
     """The sizes of one tensor-core operation, for a kernel of which nothing tells any extent of its matrices."""
     extents = [name for name in ("M", "N", "K") if name in OPERATIONS[drafted.operation].extents]
     if len(extents) == 3 and not {*extents} & {*spoken_of(drafted), *given, *drafted.fixed}:
@@ -47,7 +47,9 @@ def one_tile(drafted: Draft, given: Mapping[str, str], kernel: Kernel) -> Iterat
             yield {name: str(size) for name, size in zip(extents, shape, strict=True)}
 
 
-def _other_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[tuple[str, Draft, Mapping[str, str], int]]:
+def _other_sizes(
+    drafted: CardDraft, given: Mapping[str, str]
+) -> Iterator[tuple[str, CardDraft, Mapping[str, str], int]]:
     """(what is said of them, draft, symbols that are given, tile)."""
     for symbol, meaning in OPERATIONS[drafted.operation].single.items():
         if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:

@@ -12,8 +12,8 @@ from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type, storage_dtype
-from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.guess import DraftParameter
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.text import toml_value
@@ -32,7 +32,9 @@ _HEAD = """\
 """
 
 
-def plain_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = None, operation: str = "python") -> str:
+def plain_card(
+    kernel: SourceKernel, source: str, name: str, wishes: Wishes | None = None, operation: str = "python"
+) -> str:
     """The card's text: numbers are symbols of their own names, arrays as long as host code makes them, or TODO.
 
     Args:
@@ -102,7 +104,7 @@ def todos(text: str) -> list[str]:
     return found
 
 
-def _tolerance(kernel: Kernel, outputs: Sequence[str]) -> list[str]:
+def _tolerance(kernel: SourceKernel, outputs: Sequence[str]) -> list[str]:
     lines = ["# A guess, four roundings of the output's type: or let the function return (output, bound) instead."]
     lines += ["[tolerance]  # |observed - expected| <= atol + rtol * |expected|"]
     rounding = max((_ROUNDING.get(p.dtype or "", 0.0) for p in kernel.parameters if p.name in outputs), default=0.0)
@@ -110,7 +112,7 @@ def _tolerance(kernel: Kernel, outputs: Sequence[str]) -> list[str]:
     return [*lines, f"atol = {4 * rounding:.2g}", f"rtol = {4 * rounding:.2g}"]
 
 
-def _meanings(kernel: Kernel, symbols: Sequence[str]) -> Meanings:
+def _meanings(kernel: SourceKernel, symbols: Sequence[str]) -> Meanings:
     """What host code passes for a number means that number; what it names otherwise is as it usually is."""
     meant = Meanings()
     for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
@@ -144,7 +146,9 @@ def _size(meant: Meanings, symbol: str) -> int:
 class _Array:
     """An argument, and what host code shows of it."""
 
-    def __init__(self, parameter: Parameter, passed: Value | None, meant: Meanings, launch: HostLaunch | None) -> None:
+    def __init__(
+        self, parameter: DraftParameter, passed: Value | None, meant: Meanings, launch: HostLaunch | None
+    ) -> None:
         self.parameter, self.passed, self.meant, self.launch = parameter, passed, meant, launch
 
     def shape(self) -> str:
@@ -187,7 +191,7 @@ def _struct_lines(struct: str, fields: Sequence[_Array]) -> list[str]:
     return lines
 
 
-def _argument(parameter: Parameter, shape: str, direction: str) -> list[str]:
+def _argument(parameter: DraftParameter, shape: str, direction: str) -> list[str]:
     element = element_type(parameter.dtype or "")
     stars = ("const " if parameter.const else "") + parameter.c_type + ("*" if parameter.pointer else "")
     lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
@@ -213,7 +217,7 @@ def _argument(parameter: Parameter, shape: str, direction: str) -> list[str]:
     ]
 
 
-def _is_integer(parameter: Parameter) -> bool:
+def _is_integer(parameter: DraftParameter) -> bool:
     element = element_type(parameter.dtype or "")
     return element is not None and not element.is_float
 

@@ -19,7 +19,7 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ptx import demangle
 from wmmadiag.ptx.parameter_uses import MemberUse, ParameterUse
 from wmmadiag.ptx.types import WIDTHS
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import DraftParameter
 
 _DECLARED = {"u8": "u8", "u16": "u16", "u32": "s32", "u64": "u64", "s32": "s32", "s64": "s64", "s8": "s8", "s16": "s16",
              "f16": "f16", "f32": "f32", "f64": "f64", "b32": "s32", "b64": "u64"}  # fmt: skip
@@ -47,7 +47,9 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def parameters_of(entry: str, uses: Sequence[ParameterUse], names: Sequence[str]) -> tuple[list[Parameter], list[str]]:
+def parameters_of(
+    entry: str, uses: Sequence[ParameterUse], names: Sequence[str]
+) -> tuple[list[DraftParameter], list[str]]:
     """The parameters of a kernel, structs taken apart, and remarks on them, each one clause.
 
     Args:
@@ -57,7 +59,7 @@ def parameters_of(entry: str, uses: Sequence[ParameterUse], names: Sequence[str]
     """
     types = mangled_types(entry)
     arrays = _numba_arrays(types, len(uses), names)
-    found: list[Parameter] = []
+    found: list[DraftParameter] = []
     remarks: list[str] = []
     taken: set[str] = set()
     for index, use in enumerate(uses):
@@ -92,7 +94,7 @@ def _name(entry: str, use: ParameterUse, index: int) -> str:
     return name if not numbered and name.isidentifier() else f"arg{index}"
 
 
-def _parameter(name: str, use: ParameterUse, c_type: str) -> Parameter:
+def _parameter(name: str, use: ParameterUse, c_type: str) -> DraftParameter:
     """A parameter that is one number or pointer."""
     member = use.members[0] if use.members else None
     declared = f".{use.parameter.type}"
@@ -100,16 +102,18 @@ def _parameter(name: str, use: ParameterUse, c_type: str) -> Parameter:
         dtype = _DECLARED.get(use.parameter.type, "u64")
         plain = c_type.replace("const", " ").strip()
         dtype = plain if element_type(plain) is not None else dtype
-        return Parameter(name, plain or declared, False, False, dtype, value="0", unread=True)
+        return DraftParameter(name, plain or declared, False, False, dtype, value="0", unread=True)
     if c_type:
         pointer = c_type.endswith("*")
         plain = c_type.rstrip("* ").replace("const", " ").strip()
         added = member is not None and member.added
-        return Parameter(name, plain, pointer, "const" in c_type, plain, added=added)
+        return DraftParameter(name, plain, pointer, "const" in c_type, plain, added=added)
     assert member is not None
     if member.pointer:
-        return Parameter(name, _shown(member), True, not member.written, member.element or None, added=member.added)
-    return Parameter(name, declared, False, False, member.element or _DECLARED.get(use.parameter.type))
+        return DraftParameter(
+            name, _shown(member), True, not member.written, member.element or None, added=member.added
+        )
+    return DraftParameter(name, declared, False, False, member.element or _DECLARED.get(use.parameter.type))
 
 
 def _shown(member: MemberUse) -> str:
@@ -119,14 +123,14 @@ def _shown(member: MemberUse) -> str:
     return f".b{8 * min(member.widths)}" if member.widths else "void"
 
 
-def _pointers(found: Sequence[Parameter], uses: Sequence[ParameterUse]) -> list[tuple[Parameter, MemberUse]]:
+def _pointers(found: Sequence[DraftParameter], uses: Sequence[ParameterUse]) -> list[tuple[DraftParameter, MemberUse]]:
     """The pointers with their uses; members of structs apart."""
     if len(found) != len(uses):
         return []
     return [(one, use.members[0]) for one, use in zip(found, uses, strict=True) if one.pointer and use.members]
 
 
-def _unsure(parameter: Parameter, member: MemberUse) -> str:
+def _unsure(parameter: DraftParameter, member: MemberUse) -> str:
     """What the uses of a pointer tell, where they do not tell its type."""
     if element_type(parameter.dtype or "") is not None:
         return ""
@@ -139,7 +143,7 @@ def _unsure(parameter: Parameter, member: MemberUse) -> str:
 # -- structs by value ------------------------------------------------------------------------------------------------
 
 
-def _members(struct: str, use: ParameterUse) -> tuple[list[Parameter], str]:
+def _members(struct: str, use: ParameterUse) -> tuple[list[DraftParameter], str]:
     """The members of a struct that are read, with padding for what is not, and a remark.
 
     Where the code reads at computed offsets, or the same bytes in different ways, the struct stays whole and open.
@@ -148,11 +152,11 @@ def _members(struct: str, use: ParameterUse) -> tuple[list[Parameter], str]:
     laid = _laid_out(use.members, size, use.parameter.align)
     if use.indexed or laid is None or len(laid) > _MOST_MEMBERS:
         why = "it is read at computed offsets" if use.indexed else "its bytes are read in more ways than one"
-        return [Parameter(struct, f"{size} bytes", False, False, None, remark=why)], ""
+        return [DraftParameter(struct, f"{size} bytes", False, False, None, remark=why)], ""
     found = []
     for offset, dtype, member in laid:
         label = f"padding{offset}" if member is None else f"at{offset}"
-        one = Parameter(f"{struct}_{label}", dtype, False, False, dtype, struct=struct, label=label)
+        one = DraftParameter(f"{struct}_{label}", dtype, False, False, dtype, struct=struct, label=label)
         if member is None:
             one = replace(one, value="0", unread=True)
         elif member.pointer:
@@ -229,13 +233,13 @@ def _numba_arrays(types: Sequence[str], count: int, names: Sequence[str]) -> lis
     return parts if len(parts) == count else []
 
 
-def _numba_parameter(part: _Part, use: ParameterUse) -> Parameter:
+def _numba_parameter(part: _Part, use: ParameterUse) -> DraftParameter:
     member = use.members[0] if use.members else None
     if part.pointer:
         const = member is not None and not member.written
-        return Parameter(part.name, part.dtype, True, const, part.dtype, added=member is not None and member.added)
+        return DraftParameter(part.name, part.dtype, True, const, part.dtype, added=member is not None and member.added)
     value = part.value or ("" if member is not None else "0")
-    return Parameter(part.name, part.dtype, False, False, part.dtype, value=value, unread=member is None)
+    return DraftParameter(part.name, part.dtype, False, False, part.dtype, value=value, unread=member is None)
 
 
 # -- names in Python -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from wmmadiag.ops.model import Trait
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 from wmmadiag.subject.drafts.code_facts import told_by_formulas
 from wmmadiag.subject.drafts.guess import (
-    Parameter,
+    DraftParameter,
     covered_roles,
     number_behind,
     operation_named,
@@ -51,7 +51,7 @@ class Recognised:
     spoken: tuple[str, ...] = ()  # the operations that its name has a word of
 
 
-def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplications: int) -> Recognised:
+def recognised(entry: str, parameters: Sequence[DraftParameter], code: str, multiplications: int) -> Recognised:
     """The operation that a kernel seems to compute.
 
     Args:
@@ -93,7 +93,7 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     return Recognised(likely, True, _because(likely, names, by_name, code, multiplications))
 
 
-def _is_number(pointer: Parameter) -> bool:
+def _is_number(pointer: DraftParameter) -> bool:
     """Whether a pointer leads to one number, and is an array to no operation."""
     return any(number_behind(pointer, one) for one in _SIGNS) and not any(
         role_named(pointer.name, one) for one in _SIGNS
@@ -148,7 +148,7 @@ def _named(names: Sequence[str], operation: str) -> bool:
 
 
 def _amiss(
-    operation: str, pointers: Sequence[Parameter], words: set[str], by_name: str, code: str, multiplications: int
+    operation: str, pointers: Sequence[DraftParameter], words: set[str], by_name: str, code: str, multiplications: int
 ) -> str:
     """What does not agree with an operation, as a clause; "" if everything does."""
     names = [one.name for one in pointers]

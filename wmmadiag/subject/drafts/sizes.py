@@ -15,7 +15,7 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
-from wmmadiag.subject.drafts.model import Draft
+from wmmadiag.subject.drafts.model import CardDraft
 
 _NAMES = ("small", "tiles")
 RAGGED = "tail"
@@ -36,7 +36,7 @@ Sizes = dict[str, str]
 
 
 def cases(
-    draft: Draft, given: Mapping[str, str], *, tile: int = _USUAL_TILE, batched: bool = False
+    draft: CardDraft, given: Mapping[str, str], *, tile: int = _USUAL_TILE, batched: bool = False
 ) -> list[tuple[str, Sizes]]:
     """Names and sizes of the cases.
 
@@ -58,7 +58,7 @@ def cases(
     return [*found, (RAGGED, ragged)] if ragged else found
 
 
-def probed_sizes(draft: Draft, given: Mapping[str, str], *, tile: int, batched: bool) -> list[tuple[str, Sizes]]:
+def probed_sizes(draft: CardDraft, given: Mapping[str, str], *, tile: int, batched: bool) -> list[tuple[str, Sizes]]:
     """One case of several such tiles, whose extents differ so that one is not taken for another."""
     name, values = [one for one in cases(draft, given, batched=batched) if one[0] != RAGGED][-1]
     seen: set[str] = set()
@@ -77,7 +77,7 @@ def probed_sizes(draft: Draft, given: Mapping[str, str], *, tile: int, batched: 
     return [(name, values)]
 
 
-def narrow_axes(draft: Draft, tried: Sequence[tuple[str, Sizes]]) -> Iterator[str]:
+def narrow_axes(draft: CardDraft, tried: Sequence[tuple[str, Sizes]]) -> Iterator[str]:
     """What these sizes do not show, each a clause: an axis of the grid has one block, and more for larger sizes."""
     values = [{name: int(text) for name, text in one.items() if text.isdecimal()} for _, one in tried]
     for axis, text in zip("xyz", draft.grid, strict=False):
@@ -92,7 +92,7 @@ def narrow_axes(draft: Draft, tried: Sequence[tuple[str, Sizes]]) -> Iterator[st
                 break
 
 
-def _blocks(draft: Draft, text: str, numbers: Mapping[str, int]) -> float | None:
+def _blocks(draft: CardDraft, text: str, numbers: Mapping[str, int]) -> float | None:
     """An axis of the grid at these sizes; None where they do not tell it."""
     known = {**_derived(draft, numbers), **numbers}
     try:
@@ -107,7 +107,7 @@ def unvaried(operation: str) -> set[str]:
     return {name for name, value in first.items() if others and all(one.get(name) == value for one in others)}
 
 
-def _ragged(draft: Draft, values: Sizes, given: Mapping[str, str]) -> Sizes:
+def _ragged(draft: CardDraft, values: Sizes, given: Mapping[str, str]) -> Sizes:
     """Sizes that are no multiples of a tile, where the kernel compares indices with them and the grid is rounded up."""
     found = dict(values)
     for symbol, step in draft.guarded.items():
@@ -126,7 +126,7 @@ def _ragged(draft: Draft, values: Sizes, given: Mapping[str, str]) -> Sizes:
 
 
 def _case(
-    draft: Draft, name: str, table: Mapping[str, int], used: set[str], tile: int, given: Mapping[str, str]
+    draft: CardDraft, name: str, table: Mapping[str, int], used: set[str], tile: int, given: Mapping[str, str]
 ) -> Sizes:
     first = name == _NAMES[0]
     numbers = {
@@ -166,7 +166,7 @@ def _case(
     return {**values, **draft.fixed, **given}
 
 
-def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int:
+def _sized(draft: CardDraft, symbol: str, value: int, tile: int, blocks: int) -> int:
     """A size of about that value, of so many of the host's tiles at least, with the same rest as the source's own."""
     tiles = [one for one in draft.tiles.get(symbol, ()) if one <= _LARGEST_TILE]
     tiles += [one for one in (_steps(draft, symbol),) if one <= _LARGEST_TILE]
@@ -185,12 +185,12 @@ def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int
     return max(rounded, rest or step)
 
 
-def _steps(draft: Draft, symbol: str) -> int:
+def _steps(draft: CardDraft, symbol: str) -> int:
     """What the kernel itself steps through an extent by, under whichever of its names."""
     return math.lcm(*(draft.steps.get(one, 1) for one in (symbol, f"{symbol}q", f"{symbol}kv")))
 
 
-def _told_apart(draft: Draft, table: Mapping[str, int], numbers: dict[str, int], tile: int) -> None:
+def _told_apart(draft: CardDraft, table: Mapping[str, int], numbers: dict[str, int], tile: int) -> None:
     """Make extents differ again that differ in an operation's usual case and were rounded up to the same size."""
     before: list[str] = []
     for symbol in sorted(table, key=lambda symbol: table[symbol]):
@@ -205,7 +205,7 @@ def _told_apart(draft: Draft, table: Mapping[str, int], numbers: dict[str, int],
             numbers[symbol] = own[symbol]
 
 
-def _several_turns(draft: Draft, numbers: dict[str, int], tile: int) -> None:
+def _several_turns(draft: CardDraft, numbers: dict[str, int], tile: int) -> None:
     """Give an extent that a block's threads step through a size of more than one turn, where that is no long run."""
     for symbol, count in draft.strides.items():
         own = symbol if symbol in numbers else _USUAL_NAME.get(symbol, "")
@@ -218,7 +218,7 @@ def _several_turns(draft: Draft, numbers: dict[str, int], tile: int) -> None:
             numbers[own] = larger[own]
 
 
-def _operations(draft: Draft, sizes: Mapping[str, int]) -> float:
+def _operations(draft: CardDraft, sizes: Mapping[str, int]) -> float:
     """How much a case computes; infinite if not known."""
     known = OPERATIONS[draft.operation]
 
@@ -234,7 +234,7 @@ def _operations(draft: Draft, sizes: Mapping[str, int]) -> float:
         return math.inf
 
 
-def _told_by_numbers(draft: Draft, name: str, numbers: dict[str, int]) -> None:
+def _told_by_numbers(draft: CardDraft, name: str, numbers: dict[str, int]) -> None:
     """Give extents that a kernel takes as numbers of their own different values: one in the other's place shows."""
     known = OPERATIONS[draft.operation]
     # An accessor's sizes come with it, whether or not the kernel looks at them.
@@ -253,7 +253,7 @@ def _told_by_numbers(draft: Draft, name: str, numbers: dict[str, int]) -> None:
             numbers[symbol] = numbers[same] * 3 // 2
 
 
-def _held(draft: Draft, numbers: dict[str, int], firm: set[str]) -> None:
+def _held(draft: CardDraft, numbers: dict[str, int], firm: set[str]) -> None:
     """Change sizes, as few as can be, until the conditions of the host code hold for them."""
     open_ones = [one for one in draft.facts if _about(one[0], numbers) and _holds(one, draft, numbers) is False]
     for fact in open_ones:
@@ -272,7 +272,7 @@ def _held(draft: Draft, numbers: dict[str, int], firm: set[str]) -> None:
                 break
 
 
-def _candidates(draft: Draft, name: str, value: int) -> Iterator[int]:
+def _candidates(draft: CardDraft, name: str, value: int) -> Iterator[int]:
     yield from (value * factor for factor in (2, 3, 4, 8))
     yield from (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     usual = draft.usual.get(name)
@@ -285,13 +285,13 @@ def _about(condition: Term, numbers: Mapping[str, int]) -> bool:
     return bool(names) and names <= set(numbers) | {"Sq", "Skv", "Hkv", "Dv", "S"}
 
 
-def _holds(fact: tuple[Term, bool], draft: Draft, numbers: Mapping[str, int]) -> bool | None:
+def _holds(fact: tuple[Term, bool], draft: CardDraft, numbers: Mapping[str, int]) -> bool | None:
     values = {**_derived(draft, numbers), **numbers}
     known = terms.value(fact[0], values)
     return None if known is None else bool(known) is fact[1]
 
 
-def _derived(draft: Draft, numbers: Mapping[str, int]) -> dict[str, int]:
+def _derived(draft: CardDraft, numbers: Mapping[str, int]) -> dict[str, int]:
     """What the operation's other symbols are for these sizes."""
     found = dict(numbers)
     for name, text in OPERATIONS[draft.operation].symbols.items():
@@ -305,14 +305,14 @@ def _derived(draft: Draft, numbers: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def _used(draft: Draft) -> set[str]:
+def _used(draft: CardDraft) -> set[str]:
     texts = [*draft.grid, *draft.block, draft.shared, *(one.value for one in draft.arguments)]
     texts += [one.size for one in draft.arguments]
     texts += re.findall(r"\{([^{}]*)\}", draft.entry)
     return set().union(*(names_in(text) for text in texts if text))
 
 
-def work(draft: Draft, sizes: Mapping[str, str]) -> float:
+def work(draft: CardDraft, sizes: Mapping[str, str]) -> float:
     """Elements of all arrays of the operation's tensors, a measure of what a case costs; infinite if not known."""
     known = OPERATIONS[draft.operation]
 

@@ -16,9 +16,9 @@ from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import Pointer, Tensor
 from wmmadiag.ops import OPERATIONS, Assumed, readings
 from wmmadiag.subject.drafts.guess import distance_for, role_named
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
-from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
+from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument
 
 # Words for axes in the names of strides; m, n and k as in Triton's tutorial, where k of V and n of V have changed.
 _AXIS_WORDS = {
@@ -38,7 +38,7 @@ class StoredAxis:
 
 
 @dataclass(frozen=True, slots=True)
-class Stride:
+class AxisStride:
     """Elements from one index of an axis to the next: its letter, or "" for the second-last as it lies."""
 
     role: str
@@ -46,7 +46,7 @@ class Stride:
     value: Term
 
 
-Fact = StoredAxis | Stride
+Fact = StoredAxis | AxisStride
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _same(one: Term, other: Term) -> bool:
     return terms.same(one, other) or terms.same(terms.replaced(one, by), terms.replaced(other, by))
 
 
-def name_extents(result: Draft, meant: Meanings, kernel: Kernel) -> None:
+def name_extents(result: CardDraft, meant: Meanings, kernel: SourceKernel) -> None:
     """Let extents of tensors mean what those of the outputs say, and what host code asks to be equal."""
     machine = kernel.machine
     if machine is None:
@@ -203,7 +203,7 @@ def _equations(condition: Term, holds: bool) -> Iterator[tuple[Term, Term]]:
         yield condition.args[0], condition.args[1]
 
 
-def turned(kernel: Kernel) -> frozenset[int]:
+def turned(kernel: SourceKernel) -> frozenset[int]:
     """The matrices (by `id`) of which host code asks that they lie by columns: `w.stride(0) == 1`."""
     machine, found = kernel.machine, set[int]()
     if kernel.launch is None or machine is None:
@@ -218,7 +218,7 @@ def turned(kernel: Kernel) -> frozenset[int]:
 
 
 def facts_of_tensors(
-    result: Draft, meant: Meanings, machine: Machine | None, by_columns: frozenset[int] = frozenset()
+    result: CardDraft, meant: Meanings, machine: Machine | None, by_columns: frozenset[int] = frozenset()
 ) -> list[Fact]:
     """What host code reads off its tensors, and the sizes with which it makes them.
 
@@ -257,7 +257,7 @@ def _is_card(term: Term, operation: str) -> bool:
     return bool(terms.symbols(term)) and terms.symbols(term) <= known | {"S", "batch"}
 
 
-def lay_packed(result: Draft, meant: Meanings, machine: Machine | None) -> None:
+def lay_packed(result: CardDraft, meant: Meanings, machine: Machine | None) -> None:
     """The order of the axes of tensors that share a storage, and of an output beside them of which nothing is known."""
     known = OPERATIONS[result.operation]
     for argument in result.arguments:
@@ -306,7 +306,7 @@ def _sizes_read(argument: DraftArgument, meant: Meanings, machine: Machine | Non
     return found
 
 
-def facts_of_strides(result: Draft, meant: Meanings) -> list[Fact]:
+def facts_of_strides(result: CardDraft, meant: Meanings) -> list[Fact]:
     """The strides and leading dimensions that host code passes."""
     found: list[Fact] = []
     present = {one.role for one in result.arguments}
@@ -320,10 +320,10 @@ def facts_of_strides(result: Draft, meant: Meanings) -> list[Fact]:
         axis = stride_axis(one.parameter.name, result.operation)
         if distance is not None:
             role = distance.role if distance.role in present else "c" if "c" in present else ""
-            found += [Stride(role, "", told)] if role else []
+            found += [AxisStride(role, "", told)] if role else []
         elif axis is not None:
             role = axis[0] if axis[0] in present else ""
-            found += [Stride(role, axis[1], told)] if role else []
+            found += [AxisStride(role, axis[1], told)] if role else []
     return found
 
 
@@ -365,7 +365,7 @@ def stride_value(name: str, operation: str, storage: Storage) -> str:
         return ""
 
 
-def apply(result: Draft, storage: Storage) -> None:
+def apply(result: CardDraft, storage: Storage) -> None:
     """Let a draft say how its tensors lie."""
     for name, value in storage.parameters.items():
         if str(OPERATIONS[result.operation].parameters[name].default) != value:

@@ -12,7 +12,7 @@ from wmmadiag.hostcode.values import Items, Pointer, Struct, Value
 from wmmadiag.launch import field_offsets
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.code_facts import card_type, cast_types, without_comments
-from wmmadiag.subject.drafts.guess import Parameter, role_named, symbol_for, value_for
+from wmmadiag.subject.drafts.guess import DraftParameter, role_named, symbol_for, value_for
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.layout import ClassLayout, Leaf
@@ -29,8 +29,8 @@ _EXTENTS = re.compile(r"problem|size|shape|dim|extent|coord|args|params", re.IGN
 
 
 def taken_apart(
-    parameters: Sequence[Parameter], passed: Sequence[Value | None], text: str, laid: Laid
-) -> tuple[list[Parameter], list[Value | None]]:
+    parameters: Sequence[DraftParameter], passed: Sequence[Value | None], text: str, laid: Laid
+) -> tuple[list[DraftParameter], list[Value | None]]:
     """The parameters of a kernel, and what is passed for them, with structs' members in the structs' places.
 
     A struct that cannot be laid out stays as it is, with the reason as its remark.
@@ -48,7 +48,7 @@ def taken_apart(
     if not structs and not accessors:
         return list(parameters), list(passed)
     code, layouts = without_comments(text), laid(structs) if structs else {}
-    found: list[Parameter] = []
+    found: list[DraftParameter] = []
     values: list[Value | None] = []
     for index, (parameter, value) in enumerate(zip(parameters, passed, strict=True)):
         mine, held = [parameter], [value]
@@ -83,7 +83,7 @@ def _unfit(layout: ClassLayout) -> str:
     return ""
 
 
-def _accessor(parameter: Parameter) -> list[Parameter] | None:
+def _accessor(parameter: DraftParameter) -> list[DraftParameter] | None:
     """The pointer, sizes and strides of a `PackedTensorAccessor32<half, 4, RestrictPtrTraits>`; None for others."""
     match = _ACCESSOR.match(" ".join(parameter.c_type.split()))
     parts = split_list(match["inner"]) if match is not None else ()
@@ -93,9 +93,9 @@ def _accessor(parameter: Parameter) -> list[Parameter] | None:
     index = ("int64_t", "s64") if wide else ("int32_t", "s32")
     name, kind = parameter.name, plain(parts[0])
     const = "const" in parts[0].split()
-    pointer = Parameter(name, kind, True, const, card_type(scalar(kind)[0]), struct=name, label="data")
+    pointer = DraftParameter(name, kind, True, const, card_type(scalar(kind)[0]), struct=name, label="data")
     numbers = [
-        Parameter(f"{name}.{what}({axis})", index[0], False, False, index[1], struct=name, label=f"{what}{axis}")
+        DraftParameter(f"{name}.{what}({axis})", index[0], False, False, index[1], struct=name, label=f"{what}{axis}")
         for what in ("size", "stride")
         for axis in range(int(parts[1]))
     ]
@@ -116,15 +116,17 @@ def _member(value: Value | None, path: str) -> Value | None:
 
 
 def _members(
-    parameter: Parameter, value: Value | None, layout: ClassLayout, code: str
-) -> tuple[list[Parameter], list[Value | None]]:
+    parameter: DraftParameter, value: Value | None, layout: ClassLayout, code: str
+) -> tuple[list[DraftParameter], list[Value | None]]:
     """The members of a struct, padding among them, and what host code puts into them."""
-    fields: list[Parameter] = []
+    fields: list[DraftParameter] = []
     values: list[Value | None] = []
     for leaf in _padded(layout):
         if isinstance(leaf, str):
             label = f"padding{len(fields)}"
-            fields.append(Parameter(label, leaf, False, False, leaf, struct=parameter.name, label=label, value="0"))
+            fields.append(
+                DraftParameter(label, leaf, False, False, leaf, struct=parameter.name, label=label, value="0")
+            )
             values.append(None)
             continue
         told = _member(value, leaf.path)
@@ -156,7 +158,7 @@ def _padded(layout: ClassLayout) -> list[Leaf | str]:
     return found
 
 
-def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> Parameter:
+def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> DraftParameter:
     """One member as a parameter; its value where the host code or nobody's reading it settles that."""
     from wmmadiag.compile.ask.elements import element
 
@@ -172,9 +174,9 @@ def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> Parameter:
     unread = _unread(code, last)
     empty = pointer and not isinstance(told, Pointer) and getattr(told, "op", "") == "number"
     if pointer and (unread or empty):
-        return Parameter(name, "u64", False, False, "u64", struct=struct, label=leaf.path, value="0")
+        return DraftParameter(name, "u64", False, False, "u64", struct=struct, label=leaf.path, value="0")
     remark = "pointers to pointers" if facts.depth > 2 else ""
-    return Parameter(
+    return DraftParameter(
         name, c_type, pointer, facts.const, dtype, struct=struct, label=leaf.path, unread=unread,
         indirect=facts.depth == 2, remark=remark,
     )  # fmt: skip
@@ -212,7 +214,7 @@ def _pointed(code: str, member: str, c_type: str) -> tuple[str, str | None]:
     return next(iter(found)) if len({dtype or kind for kind, dtype in found}) == 1 else (c_type, None)
 
 
-def _distinct(parameters: list[Parameter]) -> list[Parameter]:
+def _distinct(parameters: list[DraftParameter]) -> list[DraftParameter]:
     """Names that two members share get their struct's before them."""
     names = [one.name for one in parameters]
     return [

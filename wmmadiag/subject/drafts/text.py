@@ -13,7 +13,7 @@ from pathlib import Path
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
+from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument
 from wmmadiag.subject.open_subject import SubjectOptions
 
 
@@ -37,7 +37,7 @@ def parsed_card(
     )
 
 
-def draft_text(draft: Draft, source: str, name: str, cases: Sequence[tuple[str, Mapping[str, str]]]) -> str:
+def draft_text(draft: CardDraft, source: str, name: str, cases: Sequence[tuple[str, Mapping[str, str]]]) -> str:
     """The card's text.
 
     Args:

@@ -25,9 +25,9 @@ from wmmadiag.subject.drafts.code_facts import may_add_to
 from wmmadiag.subject.drafts.completed import completed, wishes_of
 from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.guess import role_named
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
-from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.drafts.model import CardDraft, Wishes
 from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile
 from wmmadiag.subject.drafts.recognise import unkept
 from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
@@ -42,7 +42,7 @@ _TURN = 12  # candidates of one operation; of two each that is tried, one is a c
 
 def tried_card(
     path: Path,
-    kernel: Kernel,
+    kernel: SourceKernel,
     operations: Sequence[str],
     options: SubjectOptions,
     assumed: tuple[str, ...],
@@ -80,7 +80,7 @@ def tried_card(
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
 
 
-def _each(kernel: Kernel, meanings: Iterator[Assignment]) -> Iterator[tuple[Kernel, Assignment]]:
+def _each(kernel: SourceKernel, meanings: Iterator[Assignment]) -> Iterator[tuple[SourceKernel, Assignment]]:
     """Every meaning of a kernel's arguments; then those of the kernel as one that adds to what it writes."""
     seen = []
     for meant in meanings:
@@ -89,7 +89,7 @@ def _each(kernel: Kernel, meanings: Iterator[Assignment]) -> Iterator[tuple[Kern
     yield from product(adding(kernel), seen)
 
 
-def adding(kernel: Kernel) -> Iterator[Kernel]:
+def adding(kernel: SourceKernel) -> Iterator[SourceKernel]:
     """The kernel as one that adds to what it writes, where it may do so."""
     names = {one.name for one in kernel.parameters if one.pointer and not one.const and not one.added
              and may_add_to(kernel.code, one.label.rpartition(".")[2] or one.name)}  # fmt: skip
@@ -111,27 +111,27 @@ def _by_turns(several: Sequence[Iterator[tuple[str, Card | None]]]) -> Iterator[
                 waiting.remove(one)
 
 
-def _keeps(kernel: Kernel, operation: str, promised: frozenset[str], meant: Assignment) -> bool:
+def _keeps(kernel: SourceKernel, operation: str, promised: frozenset[str], meant: Assignment) -> bool:
     """Whether there is an array for each part that the kernel's name promises."""
     roles = {meant.roles.get(one.name) or role_named(one.name, operation) for one in kernel.parameters if one.pointer}
     return {role_named(word, operation) for word in promised} - {None} <= roles
 
 
-def _most_tried(kernel: Kernel) -> int | None:
+def _most_tried(kernel: SourceKernel) -> int | None:
     """How many meanings are tried of a kernel: fewer where each takes runs that look for its launch."""
     return _MOST_PROBED if kernel.launch is None else None
 
 
 def _launched(
-    path: Path, kernel: Kernel, operation: str, meant: Assignment, options: SubjectOptions
-) -> Iterator[tuple[Draft, int]]:
+    path: Path, kernel: SourceKernel, operation: str, meant: Assignment, options: SubjectOptions
+) -> Iterator[tuple[CardDraft, int]]:
     """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
     from wmmadiag.subject.alternatives import elements, replace_card
     from wmmadiag.subject.target import card_target
 
     wishes = wishes_of(options)
 
-    def drafted_by(wishes: Wishes) -> Draft:
+    def drafted_by(wishes: Wishes) -> CardDraft:
         return assigned(kernel, operation, meant, wishes)
 
     drafted = drafted_by(wishes)
@@ -160,7 +160,7 @@ def _launched(
             return
 
 
-def _untold_sizes(drafted: Draft, given: Mapping[str, str], kernel: Kernel) -> Iterator[dict[str, str]]:
+def _untold_sizes(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel) -> Iterator[dict[str, str]]:
     """Sizes of extents that nothing tells: as they are usually, then others."""
     yield {}
     yield from one_tile(drafted, given, kernel)
@@ -170,8 +170,8 @@ def _untold_sizes(drafted: Draft, given: Mapping[str, str], kernel: Kernel) -> I
 
 def card_of(
     path: Path,
-    kernel: Kernel,
-    drafted: Draft,
+    kernel: SourceKernel,
+    drafted: CardDraft,
     options: SubjectOptions,
     assumed: tuple[str, ...],
     tile: int = TILES[0],

@@ -21,8 +21,8 @@ from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.types import is_integer, is_real, plain
 from wmmadiag.hostcode.values import Pointer
 from wmmadiag.ops.expressions import names_in
-from wmmadiag.subject.drafts.guess import Parameter, folded
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.guess import DraftParameter, folded
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.host_functions.text import host_function
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -55,7 +55,7 @@ class Candidate:
         return " and ".join(places)
 
 
-def candidates(kernel: Kernel) -> list[Candidate]:
+def candidates(kernel: SourceKernel) -> list[Candidate]:
     """The likeliest first; none where the kernel takes what no call can give."""
     if kernel.machine is None or not takes_what_calls_give(kernel):
         return []
@@ -66,7 +66,7 @@ def candidates(kernel: Kernel) -> list[Candidate]:
     return sorted(kept, key=lambda one: not one.sure)[:_MOST]
 
 
-def takes_what_calls_give(kernel: Kernel) -> bool:
+def takes_what_calls_give(kernel: SourceKernel) -> bool:
     """Whether the kernel takes numbers and arrays of numbers alone."""
     return not any(one.struct or (one.pointer and one.dtype is None) for one in kernel.parameters)
 
@@ -94,7 +94,7 @@ def _returns_number(found: HostFunction) -> bool:
     return is_real(plain(found.function.returns)) and "*" not in found.function.returns
 
 
-def kernel_words(kernel: Kernel) -> set[str]:
+def kernel_words(kernel: SourceKernel) -> set[str]:
     """The words of a kernel's plain name, as `words_of`."""
     return words_of(re.sub(r"<.*", "", kernel.entry, flags=re.DOTALL).rpartition("::")[2])
 
@@ -105,7 +105,7 @@ def words_of(name: str) -> set[str]:
     return {one for one in words if not _VERSIONS.fullmatch(one)}
 
 
-def _is_sure(kernel: Kernel, functions: Sequence[HostFunction]) -> bool:
+def _is_sure(kernel: SourceKernel, functions: Sequence[HostFunction]) -> bool:
     """Whether the kernel's name says of itself what the functions' names say, and these that they run on the host."""
     if _in_part(kernel):
         return False
@@ -115,7 +115,7 @@ def _is_sure(kernel: Kernel, functions: Sequence[HostFunction]) -> bool:
     return marked and own == set().union(*map(words_of, said)) and bool(own)
 
 
-def _in_part(kernel: Kernel) -> bool:
+def _in_part(kernel: SourceKernel) -> bool:
     """Whether host code launches it among others, one of which may do what a function does besides."""
     launch, machine = kernel.launch, kernel.machine
     if launch is None or machine is None:
@@ -124,7 +124,7 @@ def _in_part(kernel: Kernel) -> bool:
     return len(beside) > 1
 
 
-def by_names(kernel: Kernel, found: HostFunction, file: Path | None = None) -> Candidate | None:
+def by_names(kernel: SourceKernel, found: HostFunction, file: Path | None = None) -> Candidate | None:
     """A call with the kernel's own arrays and numbers, by the names of the function's parameters.
 
     Args:
@@ -165,7 +165,7 @@ def _writes(parameter: Variable) -> bool:
     return bool(parameter.pointers) and "const" not in parameter.words
 
 
-def _fitting(kernel: Kernel, made: Candidate) -> Candidate | None:
+def _fitting(kernel: SourceKernel, made: Candidate) -> Candidate | None:
     """A candidate that says of every array of the kernel's what it is, and of those that it writes what they become."""
     pointers = [one for one in kernel.parameters if one.pointer and not one.value]
     if len(set(made.arrays.values())) < len(made.arrays):
@@ -177,13 +177,13 @@ def _fitting(kernel: Kernel, made: Candidate) -> Candidate | None:
     return made if any(made.arrays[one.name] in made.written for one in outputs) else None
 
 
-def _is_scratch(kernel: Kernel, parameter: Parameter) -> bool:
+def _is_scratch(kernel: SourceKernel, parameter: DraftParameter) -> bool:
     """Whether host code makes room for an array that no call names, and fills it with nothing but zeros."""
     passed = dict(zip((one.name for one in kernel.parameters), kernel.passed, strict=True)).get(parameter.name)
     return isinstance(passed, Pointer) and passed.buffer.size is not None
 
 
-def _symbols(kernel: Kernel) -> dict[str, str]:
+def _symbols(kernel: SourceKernel) -> dict[str, str]:
     """Numbers by their folded names, over host symbols: those of the function around the launch, then all others."""
     assert kernel.machine is not None
     found: dict[str, str] = {}
@@ -197,7 +197,9 @@ def _symbols(kernel: Kernel) -> dict[str, str]:
     return found
 
 
-def _as_called(kernel: Kernel, program: HostProgram, functions: Sequence[HostFunction]) -> Iterator[Candidate | None]:
+def _as_called(
+    kernel: SourceKernel, program: HostProgram, functions: Sequence[HostFunction]
+) -> Iterator[Candidate | None]:
     """The calls that the function where the launch begins makes, as far as they lead to what the kernel writes."""
     launch = kernel.launch
     if launch is None:
@@ -240,7 +242,7 @@ def _as_called(kernel: Kernel, program: HostProgram, functions: Sequence[HostFun
         yield _fitting(kernel, made)
 
 
-def _host_names(kernel: Kernel) -> dict[str, str]:
+def _host_names(kernel: SourceKernel) -> dict[str, str]:
     """The host's array for each of the kernel's: that of the same name, the mark of the device's aside."""
     found = {}
     for one, value in zip(kernel.parameters, kernel.passed, strict=True):
@@ -249,7 +251,7 @@ def _host_names(kernel: Kernel) -> dict[str, str]:
     return found
 
 
-def _numbers_as_symbols(kernel: Kernel, texts: Sequence[str]) -> set[str] | None:
+def _numbers_as_symbols(kernel: SourceKernel, texts: Sequence[str]) -> set[str] | None:
     """The names in numbers of a call; None where one is no symbol of its own name, or the kernel's is another."""
     machine = kernel.machine
     assert machine is not None

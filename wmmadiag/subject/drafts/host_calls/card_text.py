@@ -11,9 +11,9 @@ from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops.expressions import names_in
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.text import toml_value
 from wmmadiag.subject.host_functions.library import given_integer
@@ -38,7 +38,7 @@ class Written:
         return {name for text in texts for name in names_in(text)} | candidate.symbols
 
 
-def written(kernel: Kernel, wishes: Wishes) -> Written:
+def written(kernel: SourceKernel, wishes: Wishes) -> Written:
     """What host code says of a launch.
 
     Raises:
@@ -64,7 +64,7 @@ def _text(value: Value | None) -> str:
     return terms.text(value)
 
 
-def _elements(parameter: Parameter, value: Value | None) -> str | None:
+def _elements(parameter: DraftParameter, value: Value | None) -> str | None:
     """How many elements host code makes room for."""
     element = element_type(parameter.dtype or "")
     if not isinstance(value, Pointer) or value.buffer.size is None or element is None:
@@ -86,7 +86,7 @@ class Use:
 
 
 def card_text(
-    kernel: Kernel,
+    kernel: SourceKernel,
     candidate: Candidate,
     launched: Written,
     uses: Mapping[str, Use],
@@ -130,7 +130,7 @@ def card_text(
     return "\n".join(lines) + "\n"
 
 
-def _array(parameter: Parameter, candidate: Candidate, use: Use, below: int) -> list[str]:
+def _array(parameter: DraftParameter, candidate: Candidate, use: Use, below: int) -> list[str]:
     element = element_type(parameter.dtype or "")
     role = candidate.arrays.get(parameter.name, parameter.name)
     lines = [f"role = {_quoted(role)}", f"direction = {_quoted(use.direction)}", f"shape = [{toml_value(use.shape)}]"]

@@ -20,14 +20,14 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.guards import guarded
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
 from wmmadiag.subject.drafts.host_calls.card_text import Written, card_text, written
 from wmmadiag.subject.drafts.host_calls.elsewhere import candidates_elsewhere
 from wmmadiag.subject.drafts.host_calls.readings import may_write, readings
 from wmmadiag.subject.drafts.host_calls.sizes import size_sets
 from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, session_of, surely_wrong, weight
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.drafts.text import parsed_card
@@ -44,7 +44,7 @@ _LIGHTER = 8  # how many times less there is to do at sizes that are tried where
 
 def host_card(
     path: Path,
-    kernel: Kernel,
+    kernel: SourceKernel,
     options: SubjectOptions,
     assumed: Sequence[str],
     named: str = "",
@@ -80,7 +80,7 @@ def host_card(
     return None, (tries.asked,) if tries.asked else _notes(tries)
 
 
-def has_candidates(path: Path, kernel: Kernel, options: SubjectOptions) -> bool:
+def has_candidates(path: Path, kernel: SourceKernel, options: SubjectOptions) -> bool:
     """Whether there may be any for a kernel template, once its arrays have types."""
     typed = [replace(one, dtype=one.dtype or "f32") for one in kernel.parameters]
     meant = replace(kernel, parameters=tuple(typed))
@@ -98,7 +98,7 @@ def _notes(tries: Tries) -> tuple[str, ...]:
 
 
 def _right_card(
-    path: Path, kernel: Kernel, launched: Written, options: SubjectOptions, named: str, tries: Tries
+    path: Path, kernel: SourceKernel, launched: Written, options: SubjectOptions, named: str, tries: Tries
 ) -> Card | None:
     """The first card by which the kernel is right."""
     for one in chain(candidates(kernel), candidates_elsewhere(path, kernel, options, named)):
@@ -119,7 +119,7 @@ def _right_card(
     return None
 
 
-def _only_read(kernel: Kernel, untouched: Set[str]) -> list[Parameter]:
+def _only_read(kernel: SourceKernel, untouched: Set[str]) -> list[DraftParameter]:
     """The arrays that the kernel may write and never does, though its code names them: it reads them, then."""
     declared = kernel.declared
     if declared is None or declared.function.body is None:
@@ -133,14 +133,14 @@ def _mentions(body: str, pattern: str, name: str) -> bool:
     return re.search(pattern.replace("{}", re.escape(name)), body) is not None
 
 
-def is_host_function(path: Path, kernel: Kernel, options: SubjectOptions) -> bool:
+def is_host_function(path: Path, kernel: SourceKernel, options: SubjectOptions) -> bool:
     """Whether the source, or another of its project, has a function of the named name that may be a reference."""
     name = options.computes
     own = kernel.machine is not None and host_function(kernel.machine.program, name) is not None
     return own or next(candidates_elsewhere(path, kernel, options, name), None) is not None
 
 
-def named_host_card(path: Path, kernel: Kernel, options: SubjectOptions, assumed: Sequence[str]) -> Card:
+def named_host_card(path: Path, kernel: SourceKernel, options: SubjectOptions, assumed: Sequence[str]) -> Card:
     """The card by the host function that the user named, `options.computes`.
 
     Raises:
@@ -158,7 +158,7 @@ def named_host_card(path: Path, kernel: Kernel, options: SubjectOptions, assumed
 
 
 def _cards(
-    path: Path, kernel: Kernel, candidate: Candidate, launched: Written, options: SubjectOptions
+    path: Path, kernel: SourceKernel, candidate: Candidate, launched: Written, options: SubjectOptions
 ) -> Iterator[tuple[Card, str]]:
     """The cards of one candidate: by sizes, and by what arrays begin with, each with what has to be asked then."""
     needed = launched.names(candidate)
@@ -179,7 +179,7 @@ def _cards(
 
 def _cards_at(
     path: Path,
-    kernel: Kernel,
+    kernel: SourceKernel,
     candidate: Candidate,
     launched: Written,
     options: SubjectOptions,
@@ -211,7 +211,7 @@ def _cards_at(
 
 def _with_ragged(
     path: Path,
-    kernel: Kernel,
+    kernel: SourceKernel,
     candidate: Candidate,
     launched: Written,
     options: SubjectOptions,
@@ -247,7 +247,7 @@ def _with_ragged(
     return card
 
 
-def _guards(kernel: Kernel) -> Mapping[str, int]:
+def _guards(kernel: SourceKernel) -> Mapping[str, int]:
     """The kernel's numbers with which it compares indices, and what these are multiples of."""
     if kernel.declared is None or kernel.machine is None:
         return kernel.guards
@@ -282,7 +282,7 @@ def _affordable(launched: Written, sizes: Mapping[str, Number]) -> bool:
 
 def _probed(
     path: Path,
-    kernel: Kernel,
+    kernel: SourceKernel,
     candidate: Candidate,
     launched: Written,
     options: SubjectOptions,

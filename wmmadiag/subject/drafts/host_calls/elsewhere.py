@@ -23,7 +23,7 @@ from wmmadiag.subject.drafts.host_calls.candidates import (
     takes_what_calls_give,
     words_of,
 )
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.project import project_files
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class _Near:
     path: Path
 
 
-def candidates_elsewhere(path: Path, kernel: Kernel, options: SubjectOptions, named: str = "") -> Iterator[Candidate]:
+def candidates_elsewhere(
+    path: Path, kernel: SourceKernel, options: SubjectOptions, named: str = ""
+) -> Iterator[Candidate]:
     """The likeliest first, the nearest of equals; `named`: the function that the user names."""
     host = kernel.host
     if host is None or not takes_what_calls_give(kernel):
@@ -69,7 +71,7 @@ def candidates_elsewhere(path: Path, kernel: Kernel, options: SubjectOptions, na
                     return
 
 
-def _files(path: Path, kernel: Kernel, own: set[str], named: str) -> Iterator[_Near]:
+def _files(path: Path, kernel: SourceKernel, own: set[str], named: str) -> Iterator[_Near]:
     """The files that define a function of such a name that takes all that the kernel reads alone."""
     arrays = {folded(one.name) for one in kernel.parameters if one.pointer}
     read = {folded(one.name) for one in kernel.parameters if one.pointer and one.const}

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from wmmadiag.hostcode.values import Pointer
-from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate
 from wmmadiag.subject.drafts.host_calls.card_text import Use, Written
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.host_functions.probe import Probed
 
 _ZEROS = "what the kernel writes begins as zeros, which is what the result fits"
@@ -25,7 +25,7 @@ class CallReading:
 
 
 def readings(
-    kernel: Kernel, candidate: Candidate, launched: Written, probed: Probed, named: str = ""
+    kernel: SourceKernel, candidate: Candidate, launched: Written, probed: Probed, named: str = ""
 ) -> Iterator[CallReading]:
     """How the arrays may be meant, as they are first.
 
@@ -60,7 +60,7 @@ def _zeroed(uses: Mapping[str, Use], names: Collection[str]) -> dict[str, Use]:
     }
 
 
-def _begins(kernel: Kernel, parameter: Parameter) -> str:
+def _begins(kernel: SourceKernel, parameter: DraftParameter) -> str:
     """What host code has filled an array with before the launch: "zero", "values", or "" where nobody knows."""
     passed = dict(zip((one.name for one in kernel.parameters), kernel.passed, strict=True)).get(parameter.name)
     if not isinstance(passed, Pointer) or kernel.launch is None:
@@ -70,7 +70,7 @@ def _begins(kernel: Kernel, parameter: Parameter) -> str:
     return "values" if found in ("values", "set") else found
 
 
-def _use(parameter: Parameter, candidate: Candidate, launched: Written, probed: Probed) -> Use:
+def _use(parameter: DraftParameter, candidate: Candidate, launched: Written, probed: Probed) -> Use:
     array = candidate.arrays.get(parameter.name, "")
     shape = launched.sizes.get(parameter.name) or f"elements_of_{array}"
     if not array:
@@ -80,7 +80,7 @@ def _use(parameter: Parameter, candidate: Candidate, launched: Written, probed: 
     return Use("inout" if array in probed.updated or array in probed.partial else "out", shape)
 
 
-def may_write(parameter: Parameter, candidate: Candidate) -> bool:
+def may_write(parameter: DraftParameter, candidate: Candidate) -> bool:
     """Whether both the kernel and the functions may write an array."""
     array = candidate.arrays.get(parameter.name)
     return array in candidate.written and not parameter.const

@@ -11,7 +11,7 @@ import numpy as np
 
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate
-from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.host_functions.reference import ANY
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _tells(verdict: Verdict, case: BoundCase) -> bool:
     return True
 
 
-def surely_wrong(kernel: Kernel, tries: Tries, named: str) -> Card | None:
+def surely_wrong(kernel: SourceKernel, tries: Tries, named: str) -> Card | None:
     """The card by which the kernel is wrong, where it is so by every reading and at enough sizes; None if that is open.
 
     A workspace may have to begin with what nobody knows: of a kernel that has one only the user can say that it should
@@ -122,7 +122,7 @@ def surely_wrong(kernel: Kernel, tries: Tries, named: str) -> Card | None:
     return wrong[0]
 
 
-def _may_be_rounding(kernel: Kernel, card: Card, tries: Tries) -> bool:
+def _may_be_rounding(kernel: SourceKernel, card: Card, tries: Tries) -> bool:
     """Whether a kernel that names a narrow type would be right if it rounded all that it computes to that type.
 
     A bound so wide makes no kernel right; but what it explains is no proof that one is wrong.
@@ -136,6 +136,6 @@ def _may_be_rounding(kernel: Kernel, card: Card, tries: Tries) -> bool:
     return run_case(session, card.cases[0], card.variants[0], None, "")[0].status != "failed"
 
 
-def _names_type(kernel: Kernel, name: str, pattern: str) -> bool:
+def _names_type(kernel: SourceKernel, name: str, pattern: str) -> bool:
     held = any(one.pointer and one.dtype == name for one in kernel.parameters)
     return held or re.search(pattern, kernel.code) is not None
