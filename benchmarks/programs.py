@@ -51,11 +51,17 @@ def sgemm(folder: Path) -> Iterator[Program]:
     yield Program("SGEMM_CUDA simplest_kernel", folder, ("simplest_kernel.cu",), "")
 
 
+_ONE_FILE_EACH = ("cuBLAS/*/*/*.cu", "cuFFT/*/*.cpp", "cuRAND/Host/*/*.cpp", "cuSOLVER/*/*.c*", "cuSPARSE/*/*.c*")
+
+
 def library_samples(folder: Path) -> Iterator[Program]:
-    """The programs of cuBLAS and cuBLASLt; they end with status 0, and print what their comments say."""
-    helpers = str(folder / "cuBLAS" / "utils")
-    for path in sorted((folder / "cuBLAS").glob("*/*/*.cu")):
-        yield Program(f"cuBLAS {path.parent.name}", path.parent, (path.name, "-I", helpers), "")
+    """The programs of libraries for one device; they end with status 0, and print what their comments say."""
+    found = sorted(path for pattern in _ONE_FILE_EACH for path in folder.glob(pattern))
+    for path in found:
+        library = path.relative_to(folder).parts[0]
+        if "Mg" not in path.parts[-2] and "mgpu" not in path.parts[-2]:
+            helpers = ("-I", str(folder / library / "utils"))
+            yield Program(f"{library} {path.parent.name} {path.name}", path.parent, (path.name, *helpers), "")
     for main_file in sorted((folder / "cuBLASLt").glob("*/main.cpp")):
         here = main_file.parent
         sources = [one.name for one in sorted(here.glob("*.c*")) if one.suffix in (".cpp", ".cu")]

@@ -37,3 +37,63 @@ def test_c_beside_cuda(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "wmmadiag", "run", "main.c", "scale.cu"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("117\n", 0), done.stderr
+
+
+LIBRARY = """#include <stdio.h>
+#include <stdlib.h>
+#include <math.h>
+#include "own.h"
+#include <cublas_v2.h>
+int nothing_of(int *x) { return 2 * *x; }
+double norm(const float *x, int n) {
+    cublasHandle_t handle;
+    float *there, found, *restrict kept = malloc(sizeof(float));
+    cublasCreate(&handle);
+    cudaMalloc((void **)&there, n * sizeof(float));
+    cublasSetVector(n, sizeof(float), x, 1, there, 1);
+    cublasSnrm2(handle, n, there, 1, &found);
+    *kept = found;
+    cublasSnrm2(handle, n + 1, there, 1, &found);
+    cudaFree(there);
+    return sqrt(*kept * *kept);
+}
+"""
+HEADER = """#ifdef __cplusplus
+extern "C" {
+#endif
+double norm(const float *x, int n);
+int nothing_of(int *x);
+#ifdef __cplusplus
+}
+#endif
+"""
+OTHERS = {
+    "main.c": """#include "own.h"
+#include <stdio.h>
+int main(void) {
+    float x[2] = {3, 4};
+    int class = 21;
+    printf("%g %d\\n", norm(x, 2), nothing_of(&class));
+    return 0;
+}
+""",
+    "own.h": HEADER,
+}
+
+
+@pytest.mark.subprocess
+def test_a_c_source_that_calls_a_library_is_found_by_others_and_its_lines_are_told(tmp_path: Path) -> None:
+    for name, text in {"norm.c": LIBRARY, **OTHERS}.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    command = [sys.executable, "-m", "wmmadiag", "run", "main.c", "norm.c"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("5 42\n", 1), done.stderr
+    assert "norm.c:15: cublasSnrm2 reads 12 bytes of there" in done.stderr
+
+
+@pytest.mark.subprocess
+def test_a_mistake_in_a_c_source_is_the_c_compilers(tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text("#include <stdio.h>\nint main(void) { return undefined_there; }\n", "utf-8")
+    command = [sys.executable, "-m", "wmmadiag", "run", "main.c"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2 and "main.c:2:25: host code: ‘undefined_there’ undeclared" in done.stderr

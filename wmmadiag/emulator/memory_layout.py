@@ -24,7 +24,7 @@ ARGUMENT_BASE = 0x7F00_0000_0000
 """Device addresses of the parameter block, of module variables, of tables of pointers, and of the launch's arrays."""
 
 LENT_SHARED = 512
-"""Bytes of the system's shared memory at `%reserved_smem_offset_1`; cooperative_groups/details/memory.h counts on 288."""
+"""Bytes of the system's shared memory at `%reserved_smem_offset_1`; cooperative_groups/details/memory.h needs 288."""
 
 _SHARED_ALIGN = 128
 _GLOBAL_ALIGN = 256

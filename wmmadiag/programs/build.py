@@ -7,9 +7,8 @@ import functools
 import json
 import os
 import re
-import subprocess
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from wmmadiag.compile.driver import source_key, source_tree
 from wmmadiag.compile.host_compiler import compiler_version, host_compiler, one_main, run_compiler, run_with_help
 from wmmadiag.compile.host_only import OWN_TEXTURE
 from wmmadiag.compile.model import source_name
-from wmmadiag.compile.names import demangle, qualified_name
+from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.read import read_text
@@ -29,27 +28,18 @@ from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.errors import CompileError
-from wmmadiag.programs.host import MARKER, MARKS, DeviceNames, device_names, host_edits, named_line
+from wmmadiag.programs.c_sources import AS_CPP, as_cpp, of_a_library
+from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.kernel_names import expression_of
 from wmmadiag.programs.runtime import prelude, prune, runtime_library
 from wmmadiag.programs.shipped import NATIVE
+from wmmadiag.programs.symbols import Symbol, base_of, is_kernel, object_source, of_macro, symbols_of
 
 _FLAGS = ("-O2", "-g1", "-gdwarf-4", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
 """DWARF 4: of version 5, addr2line 2.40 gives the file that was compiled in place of the one that #line names."""
 _MAX_KEPT = 64
 LAMBDA = "{lambda"
 """In the readable name of an instantiation over a lambda, which NVRTC cannot be asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """A function or variable of the host half."""
-
-    name: str  # mangled
-    # start, size: offset in the shared object, and bytes
-    start: int
-    size: int
-    unit: int | None = None  # number of the source that alone knows it by this name; None: it is the whole program's
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +103,7 @@ class _Prepared:
             closures: whether extended lambdas become objects of classes.
         """
         paths = {file.key: folder / f"{number}_{Path(file.key).name}" for number, file in enumerate(self.tree.every())}
-        paths[next(iter(paths))] = folder / _object_source(unit)
+        paths[next(iter(paths))] = folder / object_source(unit)
         self.names.clear()
         return {paths[file.key]: self._text(file, paths, closures) for file in self.tree.every()}
 
@@ -145,7 +135,6 @@ TEXTURE_REFERENCES = "wmmadiag_texture_references.h"
 _JIT = re.compile(rb"\bnvrtc(?:_helper)?\.h\b")
 _VERSIONED = re.compile(rb"\b(cublas\w+)_v2\b")
 """Functions by the names of the library's binary, of which the plain ones are macros."""
-_MACRO_LIKE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
 
 
@@ -221,22 +210,22 @@ def _described(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
     kernels: list[Symbol] = []
     variables: list[Symbol] = []
     main = None
-    defined = list(_symbols(library, len(prepared)))
-    of_macros = {name: symbol.unit for _, symbol in defined if (name := _marked(symbol.name))}
+    defined = list(symbols_of(library, len(prepared)))
+    of_macros = {name: symbol.unit for _, symbol in defined if (name := of_macro(symbol.name))}
     for kind, symbol in defined:
         if symbol.name == "main" and kind == "T":
             main = symbol.start
         elif kind in "TtWwVvuU":
-            if _is_kernel(symbol.name, scopes) or symbol.name in of_macros:
+            if is_kernel(symbol.name, scopes) or symbol.name in of_macros:
                 kernels.append(symbol)
-        elif _base(symbol.name) in shadows:
+        elif base_of(symbol.name) in shadows:
             variables.append(symbol)
     units = []
     for number, one in enumerate(prepared):
         known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}
-        known |= {_base(name): () for name, unit in of_macros.items() if unit in (None, number)}
+        known |= {base_of(name): () for name, unit in of_macros.items() if unit in (None, number)}
         owned = sorted({name for each in one.names for name in each.variables})
-        its = [symbol for symbol in kernels if symbol.unit in (None, number) and _base(symbol.name) in known]
+        its = [symbol for symbol in kernels if symbol.unit in (None, number) and base_of(symbol.name) in known]
         readable = [demangle(symbol.name) for symbol in its]
         asked = [name for name in readable if name.endswith(">") and LAMBDA not in name]
         expressions = dict.fromkeys(map(expression_of, asked))
@@ -248,57 +237,6 @@ def _described(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
     listed = {"kernels": kernels, "variables": variables}
     rows = {what: [dataclasses.astuple(one) for one in some] for what, some in listed.items()}
     return {"units": units, **rows, "managed": managed, "main": main, "notes": list(dict.fromkeys(notes))}
-
-
-def _is_kernel(symbol: str, scopes: Mapping[str, Collection[str]]) -> bool:
-    """Whether a symbol is of a kernel: of its name, and in a scope that is its own, as far as the sources tell.
-
-    They do not tell of inline namespaces, nor of those that macros open or name.
-    """
-    inside, _, base = qualified_name(symbol).rpartition("::")
-    base = base or _base(symbol)
-    parts = inside.split("::")
-
-    def fits(scope: str) -> bool:
-        rest = iter(parts)
-        told = (one for one in scope.split("::") if one and not _MACRO_LIKE.fullmatch(one))
-        return all(one in rest for one in told)
-
-    return any(fits(scope) for scope in scopes.get(base, ()))
-
-
-def _marked(name: str) -> str:
-    """The kernel of a macro that a symbol marks: "_ZZ3addPfiE26wmmadiag…" → "_Z3addPfi"; "" for any other."""
-    found = re.fullmatch(rf"_ZZ(\w+)E\d+{MARKER}(?:_\d+)?", name)
-    return f"_Z{found[1]}" if found else ""
-
-
-def _base(name: str) -> str:
-    return demangle(name).partition("<")[0].rpartition("::")[2]
-
-
-def _symbols(library: Path, units: int) -> Iterator[tuple[str, Symbol]]:
-    """(kind as nm writes it, symbol) of a program's library.
-
-    A table of symbols holds those of internal linkage behind the name of the file that they were compiled from, file
-    by file as they were linked, and the others at its end.
-    """
-    command = ["nm", "-aSp", "--defined-only", str(library)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True)
-    expected = {_object_source(number): number for number in range(units)}
-    unit: int | None = None
-    for line in listed.stdout.splitlines():
-        words = line.split()
-        if words[1:2] == ["a"]:
-            unit = expected.get(words[-1])
-        elif len(words) == 4:
-            kind, own = words[2], words[2].islower() and words[2] not in "uvw"
-            yield kind, Symbol(words[3], int(words[0], 16), int(words[1], 16), unit if own else None)
-
-
-def _object_source(number: int) -> str:
-    """The name of the file that a source is written to for the compiler."""
-    return f"wmmadiag_unit_{number}.cu"
 
 
 def _compile(
@@ -349,11 +287,22 @@ def _compile(
             language = [*flags, *defined, "-include", str(header), "-x", "c++"]
             if one.has_references():
                 language += ["-include", str(NATIVE / "headers" / TEXTURE_REFERENCES)]
-            if Path(one.name).suffix == ".c":  # as nvcc has it: for the C compiler, where calls bear no place
-                language = [*_FLAGS, *host_options, *options.macro_flags(), "-x", "c"]
-            command = [compiler, *openmp, *here, *late_options, *language, beside, *includes,
-                       "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
-            notes.extend(run_with_help(command, one.name))
+            source = next(iter(texts))
+
+            def run(language: Sequence[str]) -> None:
+                command = [compiler, *openmp, *here, *late_options, *language, beside, *includes,
+                           "-c", str(source), "-o", str(made)]  # fmt: skip
+                notes.extend(run_with_help(command, one.name))
+
+            if Path(one.name).suffix != ".c":
+                return run(language)
+            try:  # as nvcc has it: for the C compiler, where calls bear no place
+                run([*_FLAGS, *host_options, *options.macro_flags(), "-x", "c"])
+            except CompileError as refused:
+                if not of_a_library(refused, str(NATIVE / "headers")):
+                    raise
+                source.write_bytes(as_cpp(texts[source], one.tree.unresolved))
+                run([*language, *AS_CPP])
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(one_object, enumerate(prepared)))
@@ -397,4 +346,7 @@ def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
 @functools.cache
 def _own_parts() -> tuple[bytes, ...]:
     """What says how host code is rewritten and compiled: the modules that do it."""
-    return tuple((NATIVE.parent / name).read_bytes() for name in ("build.py", "host.py", "kernel_names.py"))
+    return tuple(
+        (NATIVE.parent / name).read_bytes()
+        for name in ("build.py", "c_sources.py", "host.py", "kernel_names.py", "symbols.py")
+    )

@@ -21,8 +21,9 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import Budget, EmulatorOptions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.processes.life import bind_to_parent
-from wmmadiag.programs.build import BuiltProgram, Symbol, read_program
+from wmmadiag.programs.build import BuiltProgram, read_program
 from wmmadiag.programs.properties import device_properties
+from wmmadiag.programs.symbols import Symbol
 
 if TYPE_CHECKING:
     from wmmadiag.programs.launches import Request

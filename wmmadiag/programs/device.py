@@ -19,13 +19,14 @@ from wmmadiag.csource.lambdas import NAME as LAMBDA_CLASS
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
-from wmmadiag.programs.build import LAMBDA, TEXTURE_REFERENCES, ProgramSource, Symbol
+from wmmadiag.programs.build import LAMBDA, TEXTURE_REFERENCES, ProgramSource
 from wmmadiag.programs.device_parts import SEPARATELY, DeviceParts
 from wmmadiag.programs.initial_values import contents, pointers
 from wmmadiag.programs.link import linked, missing, original, private
 from wmmadiag.programs.nested import DEVICE_RUNTIME, OWN, NestedLaunch, entry_at, taken
 from wmmadiag.programs.nested import OPTIONS as NESTED
 from wmmadiag.programs.rows import unasked
+from wmmadiag.programs.symbols import Symbol
 from wmmadiag.programs.textures import as_calls
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.indirect import function_address
