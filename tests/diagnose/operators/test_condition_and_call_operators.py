@@ -50,6 +50,7 @@ YIELDS = [
     ("connective", "if (m < n && n < 64) out[0] = a[0];", "m < n || n < 64"),
     ("connective", "if (m < n && n < 64) out[0] = a[0];", "if (n < 64)"),
     ("negation", "bool whole = m > n; if (whole) out[0] = a[0];", "if (!whole)"),
+    ("negation", "bool first = true; if (first) out[0] = a[0];", "bool first = false;"),
     ("conjunct", f"{ROWS} if (r < m) out[r * 64 + c] = a[0];", "if (r < m && c < n)"),
     ("conjunct", f"{ROWS} if (r < m) out[r] = a[0]; if (c < n) out[r * 64 + c] = a[1];", "if (c < n && r < m)"),
     (
@@ -144,6 +145,7 @@ NEVER = [
     ("sibling_everywhere", "float x = expf(a[0]); out[0] = x;", "exp2f"),
     ("comparison", "int i = m + n; out[i] = a[i];", "m < n"),
     ("negation", "if (m < n) out[0] = a[0];", "!"),
+    ("negation", "bool first = true; if (first) out[0] = a[0];", "!true"),
     ("conjunct", f"{ROWS} if (r < m) out[r * 64] = a[0]; {{ int q = 3; if (q < n) out[q] = a[0]; }}", "r < m && q < n"),
     ("guard_more", f"{ROWS} float x; x = a[r]; out[0] = x;", "if (r < n) x"),
     ("value_guarded", f"{ROWS} out[r] = 1.0f;", "? 1.0f"),
@@ -219,3 +221,41 @@ def test_what_another_macro_takes_in_another_order_is_exchanged_as_it_is_called(
     body = "float r[4]; LD_ROWS(r[0], r[1], r[2], a[0]);"
     assert yields(body, "sibling_and_exchange", "LD_COLUMNS(r[0], r[2], r[1], a[0]);", head)
     assert not yields(body, "sibling_and_exchange", "a[0], r[1]", head)  # not alike
+
+
+TRAITS = """template <class F> struct by_rows : std::true_type {};
+template <> struct by_rows<wide_t> : std::false_type {};
+template <class F> struct depth { static constexpr int value = 32; };
+template <> struct depth<wide_t> { static constexpr int value = 48; };
+template <int N> struct order { using type = wmma::row_major; };
+template <class F, class G, class O> __device__ void product(float* c) { c[by_rows<F>::value] = depth<G>::value; }
+"""
+
+
+def test_every_specialisation_of_a_trait_is_changed() -> None:
+    kinds = "".join(
+        f"using {name} = wmma::fragment<wmma::{of}_major>;\n"
+        for name, of in (
+            ("rows_t", "matrix_a, 16, 16, 16, half, wmma::row"),
+            ("wide_t", "matrix_a, 16, 16, 16, half, wmma::col"),
+            ("other_t", "matrix_b, 32, 8, 16, half, wmma::col"),
+        )
+    )
+    body, head = "product<rows_t, wide_t, order<2>::type>(out);", kinds + TRAITS
+    assert yields(body, "number", "depth { static constexpr int value = 64; };", head)
+    assert yields(body, "number", "depth<wide_t> { static constexpr int value = 96; };", head)
+    assert yields(body, "type_named", "by_rows<wide_t> : std::true_type", head)
+    assert yields(body, "type_named", "by_rows : std::false_type", head)
+    assert yields(body, "type_named", "product<wide_t, wide_t, order<2>::type>(out)", head)
+    assert yields(body, "type_named", "product<rows_t, rows_t, order<2>::type>(out)", head)
+    changed = [text for _, text in made(body, "type_named", head)]
+    assert not any("other_t," in text or ", other_t" in text for text in changed)  # of another use and shape
+    assert not any("depth<rows_t>" in text for text in changed)  # what a specialisation is for
+    assert any("order { using type = wmma::col_major; }" in text for text in changed)
+
+
+def test_what_a_template_is_given_elsewhere_is_given_here() -> None:
+    head = "struct Sum {}; struct Product {}; template <class T> struct Fold { __device__ float of(float x); };\n"
+    body = "Fold<Sum> one; Fold<Product> two; out[0] = one.of(a[0]) + two.of(a[1]);"
+    assert yields(body, "type_named", "Fold<Product> one;", head)
+    assert not yields(body.replace("Fold<Product>", "Other<Product>"), "type_named", "Fold<Product> one;", head)

@@ -67,6 +67,8 @@ ENUMERATORS: tuple[tuple[str, ...], ...] = (
     ("mem_row_major", "mem_col_major"), ("row_major", "col_major"), ("matrix_a", "matrix_b"),
 )  # fmt: skip
 LAYOUTS = frozenset({"mem_row_major", "mem_col_major"})
+TYPES: tuple[tuple[str, ...], ...] = (("row_major", "col_major"), ("true_type", "false_type"))
+"""Types without values of which one stands for another of its set, the layouts first."""
 
 THREAD_VARIABLES = ("threadIdx", "blockIdx")
 LAUNCH_VARIABLES = ("blockDim", "gridDim")

@@ -217,5 +217,6 @@ class Body:
     function: Function | None  # None for a macro or a constant
     kernel: bool = False  # whether it is the entry
     fixed: bool = False  # whether the compiler must know its value: constants, and functions that give one
+    declaration: Node | None = None  # of a constant: one name may have several, in records or their specialisations
     root: Statement | None = None
     statements: list[Statement] = field(default_factory=list)

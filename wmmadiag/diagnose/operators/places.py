@@ -166,6 +166,9 @@ class _Reaching:
                 self.enumerators.append(unit.source.text(named))
                 self._constant(self.enumerators[-1], unit, node)
         for record in each.records:
+            for base in record.node.named_children:
+                if base.type == "base_class_clause":
+                    self._constant(record.name.partition("<")[0], unit, base)
             for variable in record.members:
                 if not variable.words & {"static", "constexpr"}:
                     continue
@@ -245,7 +248,7 @@ class _Reaching:
             if made is not None:
                 yield Body(name, made, None, fixed=macro.parameters is None)
         for one in self.constants.get(name, ()):
-            yield Body(name, one.unit, None, fixed=True)
+            yield Body(name, one.unit, None, fixed=True, declaration=one.node)
         for unit, function in self.functions.get(name, ()):
             entry = name == self.entry
             if function.kernel == entry:
@@ -269,7 +272,7 @@ class _Reaching:
         if body.unit.macro:
             function = body.unit.source.root.named_children[0]
             return function.child_by_field_name("body")
-        return next((one.node for one in self.constants[body.name] if one.unit is body.unit), None)
+        return body.declaration
 
 
 def _macro_unit(around: Unit, macro: Macro, used: tuple[Unit, int] | None) -> Unit | None:

@@ -75,6 +75,9 @@ class Reader(ExpressionReader):
         elif kind == "declaration" or node.type in ("field_declaration", "alias_declaration", "type_definition"):
             one.kind = "declaration"
             self._declaration(one, node)
+        elif node.type == "base_class_clause":
+            one.kind = "declaration"
+            self._arguments_of(one, node)
         elif node.type == "enumerator":
             one.kind = "declaration"
             self.whole(one, field(node, "value"))

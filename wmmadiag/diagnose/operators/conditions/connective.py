@@ -9,6 +9,8 @@ from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, te
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
+_OTHER = {"true": "false", "false": "true"}
+
 
 @operator
 def connective(program: Program) -> Iterator[Draft]:
@@ -24,8 +26,11 @@ def connective(program: Program) -> Iterator[Draft]:
 
 @operator
 def negation(program: Program) -> Iterator[Draft]:
-    """A condition that is no comparison, negated, or no longer."""
+    """A condition that is no comparison, negated, or no longer; `false` for `true`, and back."""
     for one in program.expressions:
+        if one.kind == "name" and one.text in _OTHER:
+            yield replaced(one, Text(_OTHER[one.text]))
+            continue
         if one.role != "condition" or one.kind not in ("name", "member", "call", "unary") or one.type.kind == "unknown":
             continue
         if one.kind == "unary" and one.operator == "!":
