@@ -182,6 +182,18 @@ GOOD = {
 }
 
 
+def test_the_upper_of_two_integers_of_16_bits_is_followed() -> None:
+    source = """__global__ void k(const float* x, float* out) {
+        __shared__ short2 t[32];
+        t[threadIdx.x].x = (short)x[threadIdx.x];
+        __syncwarp();
+        unsigned both = *(unsigned*)&t[threadIdx.x];
+        asm volatile("max.s16x2 %0, %0, %1;" : "+r"(both) : "r"(0u));
+        out[threadIdx.x] = (float)(both >> 16);
+    }"""
+    assert _run(source, arch="sm_90") == [("output", Level.ERROR, 32)]
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_found(name: str) -> None:
     source, expected = BAD[name]

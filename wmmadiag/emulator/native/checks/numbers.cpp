@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 
 #include "../check.hpp"
+#include "../lane_ops/formats.hpp"
+#include "../operation_words.hpp"
 
 namespace wmmadiag {
 
@@ -33,17 +34,15 @@ struct Rule {
 };
 
 Rule rule_of(std::string_view name) {
-    const auto op = name.substr(0, name.find('.'));
+    const OperationWords words(name);
     for (const std::string_view silent :
          {"mov", "selp", "slct", "setp", "set", "neg", "abs", "ld", "st", "atom", "shfl", "mma", "wmma", "testp", "copysign"})
-        if (op == silent) return {};
-    if (op == "cvt") {
-        const auto rest = name.substr(4);
-        const auto d = type_of(rest.substr(0, rest.find('.'))), s = type_of(rest.substr(rest.find('.') + 1));
-        if (d == Type::none || s == Type::none) return {};
-        return {d, s, true};
+        if (words.op == silent) return {};
+    const auto last = type_of(words.last);
+    if (words.op == "cvt") {
+        const auto first = type_of(words.first);
+        return first == Type::none || last == Type::none ? Rule{} : Rule{first, last, true};
     }
-    const auto last = type_of(name.substr(name.rfind('.') + 1));
     return {last, last, false};
 }
 
@@ -188,13 +187,8 @@ private:
         const auto* a = static_cast<const std::uint16_t*>(event.a) + std::size_t{row} * r.k;
         const auto* b = static_cast<const std::uint16_t*>(event.b) + std::size_t{column} * r.k;
         double sum = 0;
-        for (unsigned k = 0; k < r.k; ++k) sum += half_value(a[k]) * half_value(b[k]);
+        for (unsigned k = 0; k < r.k; ++k) sum += double{lanewise::widen_f16(a[k])} * double{lanewise::widen_f16(b[k])};
         return sum;
-    }
-    static double half_value(std::uint16_t bits) {
-        const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-        const double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
-        return (bits & 0x8000) != 0 ? -value : value;
     }
 
     void judge(const WriteEvent& event, const Rule& rule, const std::byte* d, Mask bad) {

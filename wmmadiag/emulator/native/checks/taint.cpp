@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "../lane_exchange.hpp"
+
 namespace wmmadiag {
 
 namespace {
@@ -221,7 +223,7 @@ private:
         }
     }
 
-    // The lane that each lane read from; see execute_warp.cpp. Operands that the shuffle overwrote count as the lane's own.
+    // Operands that the shuffle overwrote count as the lane's own.
     void shuffle() {
         const auto d = inst_.d;
         if (sources() == 0) {
@@ -230,20 +232,8 @@ private:
             return;
         }
         std::array<Taint, lanes> taint{};
-        const auto* b = value<std::uint32_t>(inst_.s[1]);
-        const auto* c = value<std::uint32_t>(inst_.s[2]);
         for (unsigned lane = 0; lane < lanes; ++lane) {
-            const std::uint32_t offset = b[lane] & 0x1f, clamp = c[lane] & 0x1f, segment = (c[lane] >> 8) & 0x1f;
-            const std::uint32_t limit = (lane & segment) | (clamp & ~segment);
-            std::uint32_t from = 0;
-            bool ok = false;
-            switch (inst_.code) {
-                case 0: from = lane - offset, ok = static_cast<std::int32_t>(from) >= static_cast<std::int32_t>(limit); break;
-                case 1: from = lane + offset, ok = from <= limit; break;
-                case 2: from = lane ^ offset, ok = from <= limit; break;
-                default: from = (lane & segment) | (offset & ~segment), ok = from <= limit; break;
-            }
-            taint[lane] = registers_.get(inst_.s[0], ok ? from & 0x1f : lane);
+            taint[lane] = registers_.get(inst_.s[0], shuffle_source(*event_.warp, inst_, lane).lane);
             if (const auto chosen = of(1, lane); chosen.bytes != 0) taint[lane] = whole(chosen, 4);
         }
         for (Mask left = active_; left != 0; left &= left - 1) {

@@ -3,48 +3,20 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
+
+#include "../operation_words.hpp"
 
 namespace wmmadiag {
 
 namespace {
 
-// Bytes of a PTX type's register; 0: predicate.
-unsigned type_bytes(std::string_view type) {
-    if (type == "pred") return 0;
-    if (type.ends_with("x2") || type.ends_with("x4")) return type.starts_with("f16") || type.starts_with("bf16") ? 4 : 2;
-    const auto digits = type.find_first_of("0123456789");
-    if (digits == std::string_view::npos) return 4;
-    unsigned bits = 0;
-    for (const char c : type.substr(digits)) {
-        if (c < '0' || c > '9') break;
-        bits = bits * 10 + static_cast<unsigned>(c - '0');
-    }
-    return bits < 16 ? 2 : bits / 8;
-}
-
 TaintRule taint_rule_of(std::string_view name) {
-    constexpr auto silent = std::to_array<std::string_view>({"exit",
-                                                             "trap",
-                                                             "nop",
-                                                             "nanosleep",
-                                                             "bar.sync",
-                                                             "bar.arrive",
-                                                             "vprintf",
-                                                             "assertfail",
-                                                             "ld",
-                                                             "st",
-                                                             "atom",
-                                                             "cp.async",
-                                                             "cp.async.commit_group",
-                                                             "cp.async.wait_group",
-                                                             "mbarrier",
-                                                             "bar.warp.sync",
-                                                             "wmma.load",
-                                                             "wmma.store",
-                                                             "ldmatrix",
-                                                             "stmatrix"});
-    if (std::find(silent.begin(), silent.end(), name) != silent.end()) return {.form = Form::none};
+    constexpr std::string_view silent =
+        " exit trap nop nanosleep bar.sync bar.arrive vprintf assertfail ld st atom cp.async cp.async.commit_group cp.async.wait_group mbarrier "
+        "bar.warp.sync wmma.load wmma.store ldmatrix stmatrix ";
+    if (silent.find(' ' + std::string(name) + ' ') != silent.npos) return {.form = Form::none};
     if (name == "clock" || name == "activemask" || name == "elect") return {.form = Form::clean};
     if (name == "bra") return {.form = Form::jump};
     if (name == "brx.idx") return {.form = Form::jump_indexed};
@@ -57,10 +29,7 @@ TaintRule taint_rule_of(std::string_view name) {
     if (name == "isspacep") return {.form = Form::whole, .d_bytes = 0};
     if (name == "mbarrier.pending_count") return {};
 
-    const auto op = name.substr(0, name.find('.'));
-    const auto rest = name.substr(std::min(name.size(), op.size() + 1));
-    const auto first = rest.substr(0, rest.find('.'));
-    const auto last = rest.substr(rest.rfind('.') == std::string_view::npos ? 0 : rest.rfind('.') + 1);
+    const auto [op, rest, first, last] = OperationWords(name);
     TaintRule rule;
     rule.d_bytes = rule.s_bytes = static_cast<std::uint8_t>(type_bytes(last));
     const bool pairs = last == "f16x2" || last == "bf16x2";

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../lane_exchange.hpp"
 #include "../lane_ops/formats.hpp"
 #include "provenance.hpp"
 
@@ -109,7 +110,7 @@ Tag Provenance::masked(Tag tag, const void* d, unsigned lane) const {
     const auto& plan = plans_[where_.pc];
     if (!plan.floating) return tag;
     const float value = plan.width == 4   ? static_cast<const float*>(d)[lane]
-                        : plan.width == 2 ? half_value(static_cast<const std::uint16_t*>(d)[lane])
+                        : plan.width == 2 ? lanewise::widen_f16(static_cast<const std::uint16_t*>(d)[lane])
                                           : 1.0f;
     return value == 0.0f || value == nothing ? none : tag;
 }
@@ -243,7 +244,7 @@ void Provenance::half_rule(const Inst& inst, Mask active) {
             else if (plan.arithmetic == Arithmetic::negate) result = is_regular(at(0)) && !is_element(at(0)) ? at(0) ^ negated : at(0);
             else result = combine(combine(at(0), at(1), plan.arithmetic), at(2), Arithmetic::other);
             if (is_bad(result) && shift_ == 1 && plan.arithmetic != Arithmetic::other) {
-                const float value = half_value(now_->at<std::uint16_t>(inst.d)[g]);
+                const float value = lanewise::widen_f16(now_->at<std::uint16_t>(inst.d)[g]);
                 if (value == 0.0f || value == nothing) result = none;
             }
             to[i] = result;
@@ -328,20 +329,11 @@ void Provenance::shuffle_rule(const Inst& inst, Mask active) {
     const auto n = granules(4);
     std::array<Tag, 4 * lanes> from;
     std::copy_n(a, std::size_t{n} * lanes, from.data());
-    const auto *b = now_->at<std::uint32_t>(inst.s[1]), *c = now_->at<std::uint32_t>(inst.s[2]);
     auto* d = write(inst.d, 4, active);
     for (Mask m = active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
-        const std::uint32_t offset = b[lane] & 0x1f, clamp = c[lane] & 0x1f, segment = c[lane] >> 8 & 0x1f;
-        const std::uint32_t limit = (lane & segment) | (clamp & ~segment);
-        std::uint32_t source = lane;
-        switch (inst.code) {  // up, down, bfly, idx: see execute_warp.cpp
-            case 0: source = static_cast<std::int32_t>(lane - offset) >= static_cast<std::int32_t>(limit) ? lane - offset : lane; break;
-            case 1: source = lane + offset <= limit ? lane + offset : lane; break;
-            case 2: source = (lane ^ offset) <= limit ? lane ^ offset : lane; break;
-            default: source = ((lane & segment) | (offset & ~segment)) <= limit ? (lane & segment) | (offset & ~segment) : lane; break;
-        }
-        std::copy_n(from.data() + std::size_t{n} * (source & 0x1f), n, d + std::size_t{n} * lane);
+        const auto source = shuffle_source(*now_, inst, lane).lane;
+        std::copy_n(from.data() + std::size_t{n} * source, n, d + std::size_t{n} * lane);
     }
 }
 

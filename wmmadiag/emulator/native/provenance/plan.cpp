@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "../operation_words.hpp"
 #include "provenance.hpp"
 
 namespace wmmadiag::provenance {
@@ -11,18 +12,7 @@ namespace {
 
 using std::string_view;
 
-bool starts(string_view text, string_view with) { return text.substr(0, with.size()) == with; }
 bool one_of(string_view word, std::initializer_list<string_view> words) { return std::find(words.begin(), words.end(), word) != words.end(); }
-
-// Bytes of a lane's register that holds a PTX type, as registers are kept (at least 16 bits).
-unsigned bytes_of(string_view type) {
-    if (type.size() > 2 && type.substr(type.size() - 2) == "x2") return starts(type, "f32") ? 8 : type[0] == 'e' || type[0] == 'u' ? 2 : 4;
-    const auto digits = type.find_first_of("0123456789");
-    if (digits == string_view::npos) return 4;
-    if (starts(type, "tf32")) return 4;
-    const auto n = type.substr(digits);
-    return starts(n, "64") ? 8 : starts(n, "32") ? 4 : starts(n, "128") ? 16 : 2;
-}
 
 struct Named {
     string_view name;
@@ -52,22 +42,18 @@ constexpr std::array named{
 
 Plan lane_plan(string_view name) {
     Plan plan;
-    const auto dot = name.find('.');
-    const auto op = name.substr(0, dot);
-    const auto rest = dot == string_view::npos ? string_view{} : name.substr(dot + 1);
-    const auto last = name.substr(name.rfind('.') + 1);
-    const auto first = rest.substr(0, rest.find('.'));
+    const auto [op, rest, first, last] = OperationWords(name);
     if (one_of(op, {"setp", "testp"}) || last == "pred") return plan;
-    plan.width = plan.source_width = static_cast<std::uint8_t>(bytes_of(last));
+    plan.width = plan.source_width = static_cast<std::uint8_t>(type_bytes(last));
     plan.rule = Rule::lanes;
     if (op == "mov") {
         plan.rule = Rule::copy;
     } else if (op == "selp") {
         plan.rule = Rule::select;
     } else if (op == "cvt") {
-        plan.width = static_cast<std::uint8_t>(bytes_of(first));
+        plan.width = static_cast<std::uint8_t>(type_bytes(first));
         const bool from_integer = last[0] == 's' || last[0] == 'u' || last[0] == 'b';
-        const bool to_integer = first[0] == 's' || (first[0] == 'u' && !starts(first, "ue8"));
+        const bool to_integer = first[0] == 's' || (first[0] == 'u' && !first.starts_with("ue8"));
         if (from_integer && last == "bf16") plan.rule = Rule::lanes;
         else if (one_of(first, {"f16x2", "bf16x2"}) && last == "f32") plan.rule = Rule::pack_halves;
         else if (from_integer && to_integer && last[0] != 'b') plan.rule = Rule::integer;
@@ -78,7 +64,7 @@ Plan lane_plan(string_view name) {
         plan.rule = Rule::mask;
     } else if (op == "prmt") {
         plan.rule = Rule::permute;
-    } else if (one_of(op, {"or", "xor", "not", "lop3"}) || (last.size() > 2 && last.substr(last.size() - 2) == "x2" && plan.width == 4)) {
+    } else if (one_of(op, {"or", "xor", "not", "lop3"}) || (last.ends_with("x2") && plan.width == 4)) {
         plan.rule = Rule::halves;
     } else if (rest.find("wide") != string_view::npos) {
         plan.width = static_cast<std::uint8_t>(2 * plan.source_width);
@@ -89,7 +75,7 @@ Plan lane_plan(string_view name) {
     }
     if (op == "set") {
         plan.rule = Rule::clear;
-        plan.width = static_cast<std::uint8_t>(bytes_of(first));
+        plan.width = static_cast<std::uint8_t>(type_bytes(first));
     }
     plan.floating = one_of(last, {"f32", "f16"}) && plan.rule == Rule::lanes && plan.width == plan.source_width;
     plan.arithmetic = one_of(op, {"sub"})          ? Arithmetic::subtract

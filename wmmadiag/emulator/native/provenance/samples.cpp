@@ -1,9 +1,9 @@
 #include "samples.hpp"
 
 #include <bit>
-#include <cmath>
 #include <cstring>
 
+#include "../lane_ops/formats.hpp"
 #include "provenance.hpp"
 
 namespace wmmadiag::provenance {
@@ -20,7 +20,7 @@ T word(const void* from, std::size_t index) {
 // An element of a dense matrix of a multiplication; false for types that are not sampled.
 bool value_of(Element type, const void* matrix, std::size_t index, double& to) {
     switch (type) {
-        case Element::f16: to = half_value(word<std::uint16_t>(matrix, index)); return true;
+        case Element::f16: to = lanewise::widen_f16(word<std::uint16_t>(matrix, index)); return true;
         case Element::bf16: to = static_cast<double>(std::bit_cast<float>(std::uint32_t{word<std::uint16_t>(matrix, index)} << 16)); return true;
         case Element::tf32:
         case Element::f32: to = static_cast<double>(word<float>(matrix, index)); return true;
@@ -31,13 +31,6 @@ bool value_of(Element type, const void* matrix, std::size_t index, double& to) {
 }
 
 }  // namespace
-
-float half_value(std::uint16_t h) {
-    const auto exponent = static_cast<int>(h >> 10 & 31), mantissa = static_cast<int>(h & 1023);
-    const float sign = (h >> 15) != 0 ? -1.0f : 1.0f;
-    if (exponent == 31) return mantissa != 0 ? std::nanf("") : sign * INFINITY;
-    return sign * (exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24) : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25));
-}
 
 bool Provenance::sampled(Tag tag) const { return is_regular(tag) && (tag & residual) == 0 && matrices_[matrix(tag)].depth != 0; }
 

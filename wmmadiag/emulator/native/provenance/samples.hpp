@@ -9,9 +9,6 @@
 
 namespace wmmadiag::provenance {
 
-// The value of an f16's bits; f32 holds all of them exactly.
-float half_value(std::uint16_t h);
-
 // Where a value was seen; wmmadiag/provenance/samples.py reads it.
 enum class Role : std::uint8_t { operand, accumulator, result, store, count };
 
