@@ -507,6 +507,33 @@ def test_a_barrier_is_known_by_what_its_function_does() -> None:
     assert not yields(f"{SHARED} s[t] = a[t]; copy4(out, a); out[t] = s[t];", "barrier_other", "s[t] = a[t]; out[t]")
 
 
+def test_a_wait_that_nothing_calls_is_put_in_where_copies_are_made() -> None:
+    copy = 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(t * 4), "l"(a + t));'
+    body, read = f"{SHARED} {copy} __syncthreads(); out[t] = s[t];", "__syncthreads(); out[t]"
+    helpers = {
+        '__device__ void landed() { asm volatile("cp.async.wait_all;"); }\n': "landed();",
+        "template <int N> __device__ void landed() { __pipeline_wait_prior(N); }\n": "landed<0>();",
+        '#define LANDED(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))\n': "LANDED(0);",
+        "": 'asm volatile("cp.async.wait_all;" ::: "memory");',
+    }
+    for head, wanted in helpers.items():
+        assert yields(body, "wait_more", f"{wanted} {read}", head)
+        assert not yields(body.replace(copy, "s[t] = a[t];"), "wait_more", f"{wanted} {read}", head)
+    waits = f"{SHARED} {copy} LANDED(0); {read} = s[t];"
+    head = next(one for one in helpers if "LANDED" in one)
+    assert not yields(waits, "wait_more", "cp.async.wait_all", head)  # it has what waits
+
+
+def test_an_arrival_that_nothing_calls_is_at_what_others_wait_for() -> None:
+    head = "".join(
+        f'__device__ void {name}(int id) {{ asm volatile("bar.{name} %0, 64;" ::"r"(id)); }}\n'
+        for name in ("sync", "arrive")
+    ).replace("void sync", "void meet")
+    body = f"{SHARED} s[t] = a[t]; {{ int id = m; if (t < 32) {{ meet(id + 1); out[t] = s[t + 32]; }} }} out[0] = s[0];"
+    assert yields(body, "wait_more", "arrive(id + 1); meet(id + 1);", head)
+    assert not yields(body, "wait_more", "} arrive(id + 1); out[0]", head)  # where it has no such name
+
+
 def test_threads_are_sent_away_before_what_looks_like_a_prototype() -> None:
     """`Plan plan(r);` may declare an object or a function: a tree cannot tell."""
     head = "struct Plan { __device__ Plan(int) {} };\n"

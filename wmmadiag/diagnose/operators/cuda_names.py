@@ -27,11 +27,15 @@ ORDER_IN_ASSEMBLY: tuple[tuple[re.Pattern[str], Order], ...] = (
     (re.compile(r"\bcp\.async\.(?:bulk\.)?commit_group"), "commit"),
     (re.compile(r"\bcp\.async\.(?:bulk\.)?wait_(?:group|all)"), "wait"),
     (re.compile(r"\bmbarrier\.(?:test|try)_wait"), "wait"),
-    (re.compile(r"\bmbarrier\.arrive"), "arrive"),
+    (re.compile(r"\b(?:mbarrier|bar(?:rier)?(?:\.cta)?)\.arrive"), "arrive"),
     (re.compile(r"\bbar\.warp\.sync"), "warp barrier"),
     (re.compile(r"\bbar(?:rier)?\.(?:cta\.)?sync"), "barrier"),
     (re.compile(r"\b(?:fence|membar)\."), "fence"),
 )
+# What begins an asynchronous copy, and what waits for all copies of a thread where the program has nothing that does.
+COPY_IN_ASSEMBLY, COPIES = re.compile(r"\bcp\.async\.c[ag]\b"), frozenset({"__pipeline_memcpy_async"})
+WAIT_FOR_ALL = 'asm volatile("cp.async.wait_all;" ::: "memory");'
+COMMIT_AND_WAIT = "__pipeline_commit(); __pipeline_wait_prior(0);"
 
 FILL, LOAD, STORE, MULTIPLY = "fill_fragment", "load_matrix_sync", "store_matrix_sync", "mma_sync"
 MATRIX_CALLS = frozenset({FILL, LOAD, STORE, MULTIPLY})
