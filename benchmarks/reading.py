@@ -220,14 +220,14 @@ def _why(said: str) -> str:
     for at, line in enumerate(lines):
         if line.endswith("what should the kernel compute?") and at + 1 < len(lines):
             return lines[at + 1]
+        if (question := _QUESTION.search(line)) is not None:
+            return question[1]
         if line.startswith("UNDECIDED default") and at + 1 < len(lines):
             return " ".join(lines[at + 1 : at + 4]).partition(" next:")[0]
-        if "not everything about the kernel" in line:
-            return "; ".join(dict.fromkeys(one.partition(":")[0] for one in lines[at + 1 :] if _OPEN.match(one)))
     return next((line for line in lines if "error" in line), lines[0] if lines else "")
 
 
-_OPEN = re.compile(r"(?:the (?:role|value|layout|template|size|type|meaning) |grid:|block:|shared)")
+_QUESTION = re.compile(r": the kernel '[^']*': (.*)")
 
 
 def _kept(file: Path | None) -> dict[tuple[str, str], dict[str, Any]]:

@@ -22,13 +22,17 @@ def test_a_program_that_launches_nothing_says_nothing_of_its_kernels(status, lau
     assert (made.code, made.passed) == (code, passed)
 
 
-@pytest.mark.parametrize(("check", "code"), [("uninitialised", 0), ("races", 1)])
-def test_arrays_that_a_main_never_fills_make_no_right_kernel_wrong(check, code):
+@pytest.mark.parametrize(
+    ("check", "status", "ended", "code"),
+    [("uninitialised", 0, "", 0), ("uninitialised", -9, "it took too long", 0), ("uninitialised", -11, "", 1),
+     ("races", 0, "", 1)],
+)  # fmt: skip
+def test_arrays_that_a_main_never_fills_make_no_right_kernel_wrong(check, status, ended, code):
     task = Task(Path("k.cu"), None)
     case = CaseResult("default", "small", "passed", {})
     right = TaskOutcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
     found = ProgramFinding(ReportedFinding(check, "read", "error", "da is read, which nothing has written"), 1)
-    made = ProgramCheck(task.path, ProgramResult(0, [found], launches=1))
+    made = ProgramCheck(task.path, ProgramResult(status, [found], launches=1, ended=ended))
     assert made.code == 1
     assert made.code_with(right) == code
     assert made.code_with(TaskOutcome(task, error="nothing tells", code=2)) == 1

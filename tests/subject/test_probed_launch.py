@@ -57,9 +57,10 @@ def test_a_kernel_that_is_wrong_gets_no_launch(tmp_path):
     path = tmp_path / "k.cu"
     body = _WARP + "const int row = blockIdx.y * 64 + warp % 4 * 16, col = blockIdx.x * 32 + warp / 4 * 16;"
     path.write_text(_TILES.replace("BODY", body).replace("k * N + col", "k * N + row"))
-    with pytest.raises(ConfigurationError, match="can be derived") as raised:
+    with pytest.raises(ConfigurationError, match="how is it launched") as raised:
         open_subject(path, SubjectOptions())
-    assert "grid: the source has no launch" in raised.value.detail
+    assert "the source has no launch" in raised.value.detail
+    assert "none makes it right" in raised.value.detail and "--grid" in raised.value.hint
 
 
 def test_what_is_said_holds(tmp_path):
@@ -104,3 +105,15 @@ def test_one_warp_alone_says_nothing_of_what_several_do_together(tmp_path):
     report = check(path)
     assert report.status == "undecided"
     assert "right with blocks of 32 threads, and not with 128" in report.cases[0].problem.message
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid"), [("elementwise", ("ceil_div(N, 128) * M",)), ("quantize", ("M",)), ("glu", ("M",))]
+)
+def test_launches_over_elements_and_rows_and_of_integers(tmp_path, kernel, grid):
+    text = (Path(__file__).resolve().parents[2] / f"kernels/{kernel}/kernel.cu").read_text()
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    card = open_subject(path, SubjectOptions())
+    assert (card.launch.grid, card.computes.operation) == (grid, kernel)  # silu_and_mul is no activation alone
+    assert check(card).status == "passed"

@@ -53,7 +53,8 @@ def test_what_is_said(tmp_path, signature, passed, told):
     path.write_text(f"#include <cuda_fp16.h>\n{struct}__global__ void k({signature}) {{}}" + LAUNCH % passed)
     with pytest.raises(ConfigurationError) as raised:
         open_subject(path, SubjectOptions(computes="attention"))
-    assert all(word in raised.value.detail for word in told), raised.value.detail
+    said = f"{raised.value.message}\n{raised.value.detail}\n{raised.value.hint}"
+    assert all(word in said for word in told), said
 
 
 @pytest.mark.parametrize("name", ["q", "Kptr", "d_value", "v_cache", "out", "A", "weights", "hidden_states", "input1"])

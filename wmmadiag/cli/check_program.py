@@ -94,7 +94,8 @@ class ProgramCheck:
     @property
     def unset(self) -> bool:
         """Whether all that was found is that kernels read arrays which the program never fills, as benchmarks do."""
-        if self.result is None or self.result.status or self._judged_wrong:
+        ends_wrong = self.result is not None and self.result.status and not self.result.ended  # not by a limit of ours
+        if self.result is None or ends_wrong or self._judged_wrong:
             return False
         errors = [one.finding.check for one in self.result.found if one.finding.level == "error"]
         return bool(errors) and set(errors) == {"uninitialised"}

@@ -167,13 +167,10 @@ def bind_parameters(
             rest, given = given, []
             scope.variables[one.name] = Cell(Items([Cell(value) for value in rest]))
             continue
-        value: Value
         if given:
             value = given.pop(0)
         elif one.default:
-            value = parsed_expression(machine, one.default, scope)
-            if isinstance(value, Unknown) and one.type in ("typename", "template"):
-                value = TypeName(one.default)
+            value = default_argument(machine, one, scope)
         else:
             continue
         if one.type in ("typename", "template") and isinstance(value, TypeName | Unknown):
@@ -181,6 +178,14 @@ def bind_parameters(
         else:
             scope.variables[one.name] = Cell(value, one.type)
         scope.bindings[one.name] = template_text(machine, value)
+
+
+def default_argument(machine: Machine, parameter: TemplateParameter, scope: Scope) -> Value:
+    """What a template parameter is that is given nothing."""
+    value = parsed_expression(machine, parameter.default, scope)
+    if isinstance(value, Unknown) and parameter.type in ("typename", "template"):
+        return TypeName(parameter.default)
+    return value
 
 
 def _object(machine: Machine, one: Class, kind: str, values: Sequence[Value], scope: Scope) -> Value:

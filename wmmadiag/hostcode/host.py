@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import wmmadiag.hostcode.loops  # noqa: F401 - what runs them is registered
+from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.csource.nodes import descendants, field
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.calls import run_closure, run_function
-from wmmadiag.hostcode.classes import constructed, resolved_type
+from wmmadiag.hostcode.classes import constructed, default_argument, resolved_type
 from wmmadiag.hostcode.events import Event, HostLaunch
 from wmmadiag.hostcode.machine import Answer, Machine, PathEnd
 from wmmadiag.hostcode.names import template_values
@@ -139,9 +140,7 @@ def _run(machine: Machine, root: HostFunction) -> bool:
     function = root.function
     try:
         values = [parameter_value(machine, one, scope, function.name == "main") for one in function.parameters]
-        explicit = _instantiated(machine, root, scope) or [
-            _template_argument(machine, one.name, one.type) for one in function.template or () if not one.default
-        ]
+        explicit = _instantiated(machine, root, scope) or _template_arguments(machine, function.template or (), scope)
         run_function(machine, root, values, explicit, scope, this=_object_of(machine, root, scope))
         _call_back(machine)
     except PathEnd:
@@ -185,6 +184,15 @@ def _instantiated(machine: Machine, root: HostFunction, scope: Scope) -> list[Va
         if named is not None and name is not None and root.source.text(name) == root.function.name:
             return list(template_values(machine, field(named, "arguments"), scope))
     return []
+
+
+def _template_arguments(machine: Machine, template: Sequence[TemplateParameter], scope: Scope) -> list[Value]:
+    """What is taken for the parameters of a template that nobody instantiates, defaults behind the last one aside."""
+    open_ones = [index for index, one in enumerate(template) if not one.default]
+    return [
+        default_argument(machine, one, scope) if one.default else _template_argument(machine, one.name, one.type)
+        for one in template[: max(open_ones, default=-1) + 1]
+    ]
 
 
 def _template_argument(machine: Machine, name: str, kind: str) -> Value:

@@ -213,15 +213,28 @@ def _kernel_arguments(machine: Machine, name: str, values: Sequence[Value]) -> t
 def _at_file_scope(machine: Machine, text: str) -> str:
     """C++ with the types of namespaces as they are called outside."""
 
-    def qualified(match: re.Match[str]) -> str:
-        known, alias = machine.program.classes.get(match[0]), machine.program.aliases.get(match[0])
-        if known and "<" not in known[0].record.qualified and known[0].record.name:
-            return known[0].record.qualified
-        if alias is not None and alias.qualified and "<" not in alias.qualified:
-            return alias.qualified
-        return machine.program.enums.get(match[0], match[0])
+    classes, aliases = machine.program.classes, machine.program.aliases
 
-    return re.sub(r"(?<![\w:.])[A-Za-z_]\w*", qualified, text)
+    def outside(path: str) -> str:
+        name, end = path.rpartition("::")[2], f"::{path}"
+        for one in classes.get(name, ())[:1]:
+            if "<" not in one.record.qualified and one.record.name and f"::{one.record.qualified}".endswith(end):
+                return one.record.qualified
+        alias = aliases.get(name)
+        if alias is not None and f"::{alias.qualified}".endswith(end) and "<" not in alias.qualified:
+            within = classes.get(alias.qualified.rpartition("::")[0].rpartition("::")[2], ())
+            if not any(one.record.template for one in within):  # of a class template it is no type without arguments
+                return alias.qualified
+        return machine.program.enums.get(path, path)
+
+    def qualified(match: re.Match[str]) -> str:
+        """The whole path, or the longest beginning of it that is known: `Mask::none` is one of an enumeration's."""
+        parts = match[0].split("::")
+        paths = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
+        found = next((path for path in paths if outside(path) != path), None)
+        return match[0] if found is None else outside(found) + match[0].removeprefix(found)
+
+    return re.sub(r"(?<![\w:.])[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*", qualified, text)
 
 
 def template_text(machine: Machine, value: Value) -> str:
@@ -264,8 +277,10 @@ def type_text(machine: Machine, node: Node, scope: Scope) -> str:
             return found
         cell = scope.variable(name)
         known = machine.known(cell.value) if cell is not None else None
-        if known is not None:
-            return ("false", "true")[known] if isinstance(known, bool) else str(known)
+        if known is not None and cell is not None:
+            number = ("false", "true")[known] if isinstance(known, bool) else str(known)
+            kind = machine.program.enums.get(plain(cell.type).rpartition("::")[2])
+            return number if kind is None else f"static_cast<{kind}>({number})"
         macro = machine.program.macros.get(name)
         if macro is not None and macro.parameters is None and re.fullmatch(r"[\w:]+", macro.body):
             return macro.body

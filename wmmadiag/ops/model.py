@@ -257,6 +257,8 @@ class Operation:
     packed: Mapping[str, Packed] = field(default_factory=dict)
     # extents of the cases to begin with: a small one, and one of more than one tile and head
     cases: tuple[Mapping[str, int], ...] = ()
+    # extents that kernels take no tiles along, but along what they make together: sides of an image
+    untiled: tuple[str, ...] = ()
     # multiplications and additions of its products, an expression over extents and parameters; "" for none
     work: str = ""
     # distributions of inputs that are hard for it, by name

@@ -94,9 +94,11 @@ def probed_launches(card: Card, session: CardSession, blocks: Sequence[tuple[int
     argument, role = output
 
     def written(grid: Dim3, block: tuple[int, ...]) -> _Mask | None:
-        return _written(session, bound, kernel, argument, grid, block, bound.launch.shared_bytes)
+        shared = bound.launch.shared_bytes
+        return _written_over(argument, lambda: _written(session, bound, kernel, argument, grid, block, shared))
 
-    alone = OPERATIONS[card.computes.operation].optional
+    optional = OPERATIONS[card.computes.operation].optional
+    alone = "" if any(optional == one.value for one in card.arguments) else optional  # its own code may count it
     later: list[ProbedLaunch] = []
     for block, first in _with_tiles(blocks, lambda block: written((1, 1, 1), block)):
         shape, symbols = argument.placements[role].shape, _extents(card, role)
@@ -177,6 +179,20 @@ def _written(
     changed = output.storage.view(np.uint8) != output.original.view(np.uint8)
     mask: _Mask = changed.reshape(output.storage.size, -1).any(axis=1)
     return mask
+
+
+def _written_over(output: BoundArgument, written: Callable[[], _Mask | None]) -> _Mask | None:
+    """Which elements of an output a run writes, be it what they held before: integers are seen over two contents."""
+    first, spec = written(), output.spec
+    if first is None or spec.direction != "out" or output.original is None or spec.element.is_float:
+        return first
+    content = output.original.view(np.uint8)
+    content ^= 0xFF
+    try:
+        second = written()
+    finally:
+        content ^= 0xFF
+    return first if second is None else first | second
 
 
 def _largest_output(bound: BoundCase) -> tuple[BoundArgument, str] | None:

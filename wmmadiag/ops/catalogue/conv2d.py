@@ -156,7 +156,7 @@ OPERATION = Operation(
         "w": Role(
             "KCRS",
             ("K", "C//groups", "R", "S"),
-            spellings="w weight weights filter filters f wt kernel kern flt",
+            spellings="w weight weights filter filters f wt kernel kern flt mask masks",
             asked='"KCRS", "KRSC", "RSCK" or another order',
         ),
         "bias": Role("NKPQ", _RESULT, required=False, usual="K", spellings="bias biases b"),
@@ -176,7 +176,7 @@ OPERATION = Operation(
     separate=("N",),
     extents={
         "N": "n batch batchsize b images nimages",
-        "C": "c cin channels inchannels ic nc inc",
+        "C": "c cin channel channels inchannels ic nc inc",
         "H": "h height ih inh hin inputh inputheight imgh",
         "W": "w width iw inw win inputw inputwidth imgw",
         "K": "k cout outchannels oc filters nfilters outc numfilters",
@@ -186,6 +186,7 @@ OPERATION = Operation(
         _RESULT[3]: "q ow outw wout outputw outwidth outputwidth wo",
     },
     apart={("R", "S"): 2},
+    untiled=("H", "W"),
     # U and V are strides; P and Q beside them are the output's extents, or padding.
     dialects=(
         {"u": "strideh", "v": "stridew", "p": "padh", "q": "padw"},

@@ -71,25 +71,43 @@ def check_macros(given: Mapping[str, str], program: HostProgram | None) -> None:
 
 
 class NotDerived(QuestionError):
-    """Something of a kernel that its source does not tell."""
+    """Something of a kernel that its source does not tell; `drafted`: with what is open of it."""
 
-    open: Sequence[Open] = ()  # what it is
+    drafted: CardDraft
 
 
-def not_derived(drafted: CardDraft, path: Path, assumed: tuple[str, ...], parts: Sequence[str] = ()) -> NotDerived:
-    """What to raise where something of a draft is open; `parts`: the kernels that it is of, where they are several."""
-    options = list(dict.fromkeys(one.option for one in drafted.open if one.option))
-    write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
+def not_derived(
+    drafted: CardDraft, path: Path, assumed: tuple[str, ...], parts: Sequence[str] = (), first: Sequence[Open] = ()
+) -> NotDerived:
+    """What to raise where something of a draft is open.
+
+    Args:
+        parts: the kernels that it is of, where they are several.
+        first: what is asked, one question; the first thing that is open, if nothing else is known to decide.
+    """
+    first = first or drafted.open[:1]
+    others = [one.what for one in drafted.open if one not in first]
+    options = list(dict.fromkeys(one.option for one in first if one.option))
     shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
-    hint = f"give {shown}, or " if options and all(one.option for one in drafted.open) else ""
-    lines = [f"  {one.what}: {one.why}" for one in drafted.open] + [f"  {one}" for one in assumed]
-    instead = f"write a card with `{write}` and fill in its TODOs"
+    instead = f"write a card with `wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}`"
     if parts:  # a card is of one kernel
         instead = f"check one of its kernels alone: --entry {shlex.quote(parts[0])}"
+    lines = [f"  {one}" for one in dict.fromkeys(one.why for one in first)]
+    lines += [f"  open besides, and tried where that can be: {', '.join(others)}"] * bool(others)
     error = NotDerived(
-        f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",
-        detail="\n".join(lines),
-        hint=f"{hint}{instead}",
+        f"{path}: the kernel '{drafted.entry}': {_question(first[0])}",
+        detail="\n".join([*lines, *(f"  {one}" for one in assumed)]),
+        hint=f"give {shown}, or {instead}" if shown else f"{instead}; its TODOs ask for it",
     )
-    error.open = drafted.open
+    error.drafted = drafted
     return error
+
+
+def _question(one: Open) -> str:
+    if one.about == "launch":
+        return "how is it launched?"
+    if one.about == "operation":
+        return f"what should it compute? It lacks {one.what}"
+    if one.about == "instantiation":
+        return f"what are {one.what}?"
+    return f"{one.what}?" if one.what.startswith("which") else f"what is {one.what}?"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, permutations, product
+from itertools import chain, combinations, islice, permutations, product
 
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.terms import Term
+from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.ops.expressions import names_in
+from wmmadiag.subject.drafts.code_facts import multiples
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, distance_for, role_named, symbol_for
 from wmmadiag.subject.drafts.in_place import replaced_roles
@@ -60,7 +61,7 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
     """
     drafted = draft(kernel, operation)
     # Workspaces are the kernel's own, as host code has it, where none of them has to be what it computes.
-    lacking = any(one.what.startswith("the role '") and one.option for one in drafted.open)
+    lacking = any(one.about == "operation" for one in drafted.open)
     own = {one.parameter.name for one in drafted.arguments if one.role == "workspace" and not lacking}
     pointers = [one for one in _unnamed(kernel, operation) if one.name not in own]
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
@@ -72,7 +73,10 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
     named = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_extent(one, operation)]
     lists = [numbers] if unsaid == numbers else [numbers, unsaid]
     # Names are only what is likeliest: `hidden` is the depth of one product and the width of another.
-    lists += [named] if numbers and named not in lists and len(named) <= _MOST_RENAMED else []
+    # A single letter tells less than a word: K is how many filters there are, or how large each is.
+    letters = [name for name in named if name in numbers or len(name) == 1]
+    for one in (named, letters):
+        lists += [one] if numbers and one not in lists and len(one) <= _MOST_RENAMED else []
     chosen = (
         Assignment(roles, extents, symbols, constants, layouts, hides)
         for open_ones in lists
@@ -83,7 +87,21 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
             drafted, kernel, operation, open_ones, _grid_beside(drafted, kernel, open_ones)
         )
     )
-    yield from islice(chosen, _MOST)
+    yield from islice(chain(_of_fixed_rows(kernel, drafted, pointers, numbers), chosen), _MOST)
+
+
+def _of_fixed_rows(
+    kernel: SourceKernel, drafted: CardDraft, pointers: Sequence[DraftParameter], numbers: Sequence[str]
+) -> Iterator[Assignment]:
+    """Rows as long as a number of the code is, of which the kernel gets nothing but how many there are."""
+    operation, known = drafted.operation, OPERATIONS[drafted.operation]
+    every = [name for name in known.cases[-1] if name in known.extents and name != known.optional]
+    given = [one for one in drafted.arguments if not one.parameter.pointer and not one.parameter.value]
+    if len(every) != 1 or not known.optional or len(given) != 1 or [one.parameter.name for one in given] != numbers:
+        return
+    for name in [*_constants(kernel), *multiples(kernel.code)][:_MOST_CONSTANTS]:
+        for roles in _roles(kernel, operation, pointers):
+            yield Assignment(roles, {numbers[0]: known.optional}, {}, {name: every[0]}, {})
 
 
 def reassignments(kernel: SourceKernel, drafted: CardDraft) -> Iterator[Assignment]:
@@ -152,7 +170,7 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
     own = {name: (known.roles[role].spellings.split() or [role])[0] for name, role in meant.roles.items()}
     own |= {name: (known.extents[symbol].split() or [symbol])[0] for name, symbol in meant.extents.items()}
     # By no letter alone: of that name are fragments, too.
-    constants = {max([*known.extents[symbol].split(), symbol], key=len): kernel.constants[name]
+    constants = {max([*known.extents[symbol].split(), symbol], key=len): _number(kernel, name)
                  for name, symbols in meant.constants.items() for symbol in symbols.split()}  # fmt: skip
     machine = kernel.machine
     if machine is not None and meant.symbols:
@@ -302,8 +320,8 @@ def _extents(
     known = OPERATIONS[operation]
     every = [name for name in known.cases[-1] if name in known.extents]
     others = [one.value for one in drafted.arguments if one.parameter.name not in numbers and one.value]
-    told = {name for text in [*others, *grid] for name in names_in(text)}
-    told |= set(drafted.fixed)
+    own = {one.value for one in drafted.arguments if one.parameter.name in numbers}  # and so in the grid
+    told = {*drafted.fixed}.union(*map(names_in, others)) | (set[str]().union(*map(names_in, grid)) - own)
     left = [name for name in every if name not in told and name != known.optional]
     if numbers:
         if len(numbers) <= len(left):
@@ -348,6 +366,11 @@ def _host_symbols(drafted: CardDraft, kernel: SourceKernel, optional: str) -> li
     unknown = unknown_symbols(drafted, " + ".join(sorted(over - {TODO})), ())
     names = kernel.machine.names
     return [name for name in names if name in unknown or (optional and name == optional and name in over)]
+
+
+def _number(kernel: SourceKernel, name: str) -> Number:
+    """The value of a constant, or of a number as the code writes it."""
+    return kernel.constants[name] if name in kernel.constants else int(name)
 
 
 def _constants(kernel: SourceKernel) -> list[str]:

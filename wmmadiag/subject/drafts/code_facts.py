@@ -37,6 +37,13 @@ def multiplied_types(text: str) -> set[str]:
     return (found | set(forms)) - {""}
 
 
+def multiples(text: str) -> list[str]:
+    """Numbers that code multiplies something by, as it writes them, the largest first: `in + row * 256`."""
+    code = without_comments(text)
+    found = re.findall(r"\*\s*(\d{2,4})\b(?![.\w])|(?<![.\w])(\d{2,4})\s*\*", code)
+    return sorted({one or other for one, other in found}, key=int, reverse=True)
+
+
 def uses_tf32(text: str) -> bool:
     """Whether the source multiplies in tf32: its f32 pointers then hold tf32 operands."""
     return re.search(r"precision::tf32|\.tf32\b", without_comments(text)) is not None

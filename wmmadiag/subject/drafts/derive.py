@@ -14,8 +14,9 @@ from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.alternatives import Nearest
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, opinion
+from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
 from wmmadiag.subject.drafts.completed import completed, wishes_of, with_given
+from wmmadiag.subject.drafts.deciding import deciding
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.host_calls.derived import (
     has_candidates,
@@ -32,7 +33,7 @@ from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
-from wmmadiag.subject.drafts.tried_meanings import card_of, tried_card
+from wmmadiag.subject.drafts.tried_meanings import card_of, stages_of, tried_card
 from wmmadiag.subject.drafts.which_kernel import several_instantiations, several_parts
 from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -178,10 +179,12 @@ def _derived_card(path: Path, kernel: SourceKernel, options: SubjectOptions) -> 
         if spoken is not None:
             return spoken
     try:
-        card = _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken)
+        # What runs under no launch as what names and code tell may be another: an activation of its own, or of a gate.
+        others = _operations(found, kernel)[1:] if found.sure and kernel.launch is None else ()
+        card = _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken, others)
     except NotDerived as error:
         # What an array is to an operation is no question where it is open whether that is the operation.
-        if found.sure or all(one.option for one in error.open):
+        if found.sure or all(one.option for one in error.drafted.open):
             raise
         raise asked(path, found, tried) from None
     assert card.derived is not None
@@ -222,12 +225,13 @@ def _card_or_tried(
     options: SubjectOptions,
     assumed: tuple[str, ...],
     taken: str = "",
+    others: Sequence[str] = (),
 ) -> Card:
     """The card by one operation; where that leaves something open, the one by which the kernel is right.
 
     Args:
         first: the operation that is likeliest. operations: that are tried, in their order.
-        taken: why it is taken as the likeliest.
+        taken: why it is taken as the likeliest. others: operations that are tried where it is right by none of these.
     """
     kernel, _ = with_given(kernel, first, options)
     drafted = draft(kernel, first, wishes_of(options))
@@ -236,10 +240,19 @@ def _card_or_tried(
     except ConfigurationError as error:
         nearest = Nearest()
         card = tried_card(path, kernel, operations, options, assumed, nearest=nearest)
+        if card is None and others:
+            card = tried_card(path, kernel, others, options, assumed)
         card = card or (nearest.best() if operations == [first] else None)
         if card is not None:
             return card
-        raise error
+        if not isinstance(error, NotDerived):
+            raise
+        question = deciding(kernel, error.drafted, wishes_of(options))
+        ran = f"of {len(nearest.seen)} meanings and launches with which it runs to its end none makes it right"
+        assumed += (ran,) * bool(nearest.seen)
+        raise not_derived(
+            error.drafted, path, (*assumed, *[taken] * bool(taken)), stages_of(kernel), question
+        ) from None
 
 
 def _unjudged(

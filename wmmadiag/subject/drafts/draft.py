@@ -85,7 +85,7 @@ def _roles(result: CardDraft, kernel: SourceKernel) -> None:
                 argument.dtype = "tf32"
             if element is None:
                 why = parameter.remark or f"its C type is '{parameter.c_type}'"
-                result.open.append(Open(f"the dtype of '{parameter.name}'", why))
+                result.open.append(Open(f"the dtype of '{parameter.name}'", why, "type"))
         result.arguments.append(argument)
 
 
@@ -166,17 +166,18 @@ def _open_term(result: CardDraft, argument: DraftArgument, wishes: Wishes) -> No
     elif role.usual and argument.role in ("bias", "mask"):
         argument.layout = TODO
         why = 'nothing tells which of the axes B, H, S (queries) and K (keys) it has in memory: "SK", "HSK", "BK", …'
-        result.open.append(Open(f"the layout of '{name}'", why))
+        result.open.append(Open(f"the layout of '{name}'", why, "storage"))
     if argument.role == "mask" and wishes.hides is not None:
         result.computes["mask_hides"] = str(int(wishes.hides))
     elif argument.role == "mask":
-        result.open.append(Open(f"the meaning of '{name}'", "mask_hides = true in [computes] if 1 hides a key"))
+        why = "mask_hides = true in [computes] if 1 hides a key"
+        result.open.append(Open(f"the meaning of '{name}'", why, "storage"))
     if argument.role == "lengths" and role.usual:
         why = (
             "taken for how many keys each batch has, every query computed; for packed sequences describe the kernel by "
             "a Python function (`wmmadiag init` with --computes python)"
         )
-        result.open.append(Open(f"the role of '{name}'", why))
+        result.open.append(Open(f"the role of '{name}'", why, "role"))
 
 
 def _missing(result: CardDraft) -> None:
@@ -188,9 +189,8 @@ def _missing(result: CardDraft) -> None:
     for name, role in known.roles.items():
         if role.required and name not in present and TODO not in present:
             hint = f"; a kernel for a part of {result.operation} has --computes {stages}" if stages else ""
-            result.open.append(
-                Open(f"the role '{name}' of {result.operation}", f"no array is left for it{hint}", "--computes OP")
-            )
+            what, why = f"the role '{name}' of {result.operation}", f"no array is left for it{hint}"
+            result.open.append(Open(what, why, "operation", "--computes OP"))
 
 
 def _inputs(operation: str) -> set[str]:
@@ -284,7 +284,7 @@ def _memory(result: CardDraft, argument: DraftArgument, kernel: SourceKernel, me
             result.remarks.append(f"'{argument.parameter.name}' is a workspace, as the source makes it")
             return
     remark = role_remark(argument.parameter.name) or "no input or output is left for it"
-    result.open.append(Open(f"the role of '{argument.parameter.name}'", remark))
+    result.open.append(Open(f"the role of '{argument.parameter.name}'", remark, "role"))
 
 
 def _of_bytes(content: str, dtype: str) -> str:
@@ -309,7 +309,8 @@ def _entry(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> None:
     if kernel.uninstantiated:
         wanted = ", ".join(one.name for one in kernel.uninstantiated)
         what = f"the template arguments {wanted}"
-        result.open.append(Open(what, "the source instantiates it nowhere", f"--entry '{kernel.entry}<{wanted}>'"))
+        option = f"--entry '{kernel.entry}<{wanted}>'"
+        result.open.append(Open(what, "the source instantiates it nowhere", "instantiation", option))
 
     def told(match: re.Match[str]) -> str:
         try:
@@ -340,7 +341,7 @@ def _launch(result: CardDraft, kernel: SourceKernel, meant: Meanings, wishes: Wi
         while len(found) > 1 and found[-1] == "1":
             found.pop()
         if not found:
-            result.open.append(Open(name, why, f"--{name}"))
+            result.open.append(Open(name, why, "launch", f"--{name}"))
             found = [TODO]
         setattr(result, name, found)
     if wishes.shared:
@@ -350,13 +351,14 @@ def _launch(result: CardDraft, kernel: SourceKernel, meant: Meanings, wishes: Wi
     if launch is None and dynamic:
         why = "the source has no launch that gives the kernel its dynamic shared memory"
         result.shared = TODO
-        result.open.append(Open("shared", why, "--shared"))
+        result.open.append(Open("shared", why, "launch", "--shared"))
     elif launch is not None:
         try:
             result.shared = meant.text(launch.shared)
         except NotWritten as error:
             result.shared = TODO
-            result.open.append(Open("shared", f"the source's launch at {launch.place}: {error}", "--shared"))
+            why = f"the source's launch at {launch.place}: {error}"
+            result.open.append(Open("shared", why, "launch", "--shared"))
 
 
 def _squares(result: CardDraft) -> None:
@@ -386,11 +388,11 @@ def _untold(result: CardDraft, wishes: Wishes, kernel: SourceKernel) -> None:
         said = next((option for option, texts in options.items() if name in names_in(" + ".join(texts))), "")
         if said:
             why = f"it stands in {said}, and nothing of the kernel or the source has that name"
-            result.open.append(Open(f"the value of `{name}`", why, f"--symbol {name}="))
+            result.open.append(Open(f"the value of `{name}`", why, "value", f"--symbol {name}="))
             continue
         written = next(iter(kernel.machine.names.get(name, ())), name) if kernel.machine is not None else name
         what = f"the value of `{written}` in host code"
-        result.open.append(Open(what, "nothing tells it", f"--symbol {name}="))
+        result.open.append(Open(what, "nothing tells it", "value", f"--symbol {name}="))
     known = OPERATIONS[result.operation]
     for symbol, meaning in known.made_for.items():
         if not {symbol, *(name for name, text in known.symbols.items() if text == symbol)} & told:

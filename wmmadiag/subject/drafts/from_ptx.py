@@ -258,14 +258,15 @@ def _drafted(facts: PtxFacts, options: SubjectOptions, operation: str) -> CardDr
     check_operation(operation)
     wishes = Wishes(options.grid, options.block or facts.block, options.shared)
     drafted = draft(_kernel(facts, facts.parameters), operation, wishes)
-    drafted.open = [Open(one.what, _reason(one.what, one.why)) for one in drafted.open]
+    drafted.open = [replace(one, why=_reason(one.what, one.why)) for one in drafted.open]
     for argument in drafted.arguments:
         if argument.parameter.value:
             argument.reason = "nothing reads it" if argument.parameter.unread else "as Numba passes it"
     if facts.dynamic and not options.shared:
         drafted.shared = TODO
         names = ", ".join(demangle(one.rpartition(":")[2]) for one in facts.dynamic)
-        drafted.open.append(Open("shared", f"it uses dynamic shared memory ({names}), and PTX does not say how much"))
+        why = f"it uses dynamic shared memory ({names}), and PTX does not say how much"
+        drafted.open.append(Open("shared", why, "launch", "--shared"))
     accumulates = "accumulate" in OPERATIONS[operation].parameters
     if accumulates and facts.accumulators == {"f16"}:
         drafted.computes["accumulate"] = "f16"

@@ -79,6 +79,9 @@ def _completed(kernel: SourceKernel, arguments: Mapping[str, str]) -> Sequence[s
     if not given or found is None:
         return list(arguments.values())
     template = found.function.template or ()
+    own = {one.name for one in template}
+    around = {name: text for name, text in arguments.items() if name not in own}
+    given = tuple(re.sub(r"\b[A-Za-z_]\w*", lambda word: around.get(word[0], word[0]), text) for text in given)
     return [arguments.get(one.name, value) for one, value in zip(template, given, strict=False)]
 
 

@@ -88,7 +88,7 @@ class SourceKernel:
     guards: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)  # … → what its code steps through them by
     strides: Mapping[str, int] = field(default_factory=dict)  # … → what a block's threads take of them at a time
-    # its template parameters that nothing in the source gives a value
+    # template parameters that nothing in the source gives a value: its own, or of the function that launches it
     uninstantiated: tuple[TemplateParameter, ...] = ()
     declared: HostFunction | None = None  # its definition
     host: HostRead | None = None  # what it was read from: another instantiation of it is read from the same
@@ -117,13 +117,14 @@ def with_types(
     """The source as read for a kernel, with the function around its launch run again with types for its template's.
 
     Args:
-        types: what the kernel's open template parameters stand for, by name.
+        types: what open template parameters stand for, the kernel's or those of the function, by name.
     """
     host, launch, declared = kernel.host, kernel.launch, kernel.declared
     assert host is not None and launch is not None and declared is not None
     template = declared.function.template or ()
-    around = {value: types[one.name] for one, value in zip(template, launch.kernel.arguments, strict=False)
-              if one.name in types}  # fmt: skip
+    pairs = list(zip(template, launch.kernel.arguments, strict=False))
+    around = {value: types[one.name] for one, value in pairs if one.name in types}
+    around |= {name: told for name, told in types.items() if name not in {one.name for one, _ in pairs}}
     found = runs(host.program, _asking(path, text, options), _multiplied(host.whole), around, launch.root)
     return replace(host, runs=found, types=around)
 
@@ -338,12 +339,15 @@ def _open_parameters(
     if launch is None or not launch.kernel.arguments:
         return tuple(one for one in template if not one.default)
     around = {
-        parameter.name
+        parameter.name: parameter
         for each in program.functions.get(launch.function.rpartition("::")[2], ())
         for parameter in each.function.template or ()
         if parameter.type in ("typename", "class")
     }
-    return tuple(one for one, value in zip(template, launch.kernel.arguments, strict=False) if value in around)
+    arguments = launch.kernel.arguments
+    handed = tuple(one for one, value in zip(template, arguments, strict=False) if value in around)
+    # `Config<T, 64>`: what is open is the host's own
+    return handed or tuple(one for name, one in around.items() if any(_mentions(text, name) for text in arguments))
 
 
 def _launch_bounds(function: HostFunction) -> tuple[str, ...]:

@@ -15,16 +15,16 @@ from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.model import CardDraft, Wishes
 from wmmadiag.subject.probed_launch import ProbedLaunch, least_shared, likely_blocks, probed_launches
 
-_OPEN = frozenset({"grid", "block", "shared"})
 _TILES = (64, 128)  # of extents of which no block tells any
+ANY_BLOCKS = ("4",)
+"""A grid where each block writes the whole output: that of a histogram, or of one sum."""
 _MOST_AGAIN = 2
 _AXES = 3
 
 
 def is_only_unlaunched(drafted: CardDraft) -> bool:
     """Whether nothing of a draft is open but how the kernel is launched."""
-    missing = {one.what for one in drafted.open}
-    return bool(missing) and missing <= _OPEN
+    return bool(drafted.open) and all(one.about == "launch" for one in drafted.open)
 
 
 def launched_drafts(
@@ -69,7 +69,7 @@ def launched_drafts(
         launches = probed_launches(card, session, blocks)
         for found in launches if not groups or wishes.grid else chain.from_iterable(map(grouped, launches)):
             if counts_blocks and {*found.grid} == {"1"} and not wishes.grid:
-                continue  # one block shows nothing of what a kernel does with its index
+                found = replace(found, grid=ANY_BLOCKS)  # one shows nothing of what a kernel does with its index
             again += [found] if len(again) < _MOST_AGAIN else []
             if shared != "0" and not wishes.shared:
                 shared = str(least_shared(card, session, found.block))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.values import Value
@@ -30,12 +31,17 @@ class DraftArgument:
     ignored: str = ""  # what its name means that the operation computes with, where nothing reads it
 
 
+About: TypeAlias = Literal["instantiation", "type", "operation", "role", "storage", "value", "launch"]
+"""What something open is about; what stands further left decides about what is further right."""
+
+
 @dataclass(frozen=True, slots=True)
 class Open:
     """Something that a draft could not find out."""
 
     what: str  # it is: "grid", "the role of 'x'"
     why: str  # nothing tells
+    about: About
     option: str = ""  # of the command line that would say it, "" where only a card can
 
 

@@ -37,7 +37,7 @@ def give_number(
             f"its C type is '{parameter.c_type}'{remark}; of a struct a card gives the members in order: "
             'fields = [{ role = "q", dtype = "f16" }, { dtype = "s32", value = "S" }]'
         )
-        result.open.append(Open(f"the value of '{parameter.name}'", why))
+        result.open.append(Open(f"the value of '{parameter.name}'", why, "type"))
         argument.value = TODO
         return
     passed = _passed_text(argument, meant)
@@ -53,7 +53,7 @@ def give_number(
     if not argument.value:
         argument.value, argument.reason = TODO, ""
         why = "its name and the source's launch do not tell"
-        result.open.append(Open(f"the value of '{parameter.name}'", why))
+        result.open.append(Open(f"the value of '{parameter.name}'", why, "value"))
 
 
 def note_ignored(result: CardDraft, kernel: SourceKernel) -> None:
@@ -101,7 +101,7 @@ def ask_reaches(result: CardDraft) -> None:
     for one in result.arguments:
         if one.value in known and known[one.value].kind == "reach":
             why = f'if it is a window of keys: value = "W" here, and in [computes] {one.value} = "W", or "W - 1"'
-            result.open.append(Open(f"the value of '{one.parameter.name}'", why))
+            result.open.append(Open(f"the value of '{one.parameter.name}'", why, "value"))
             result.computes.pop(one.value, None)
             one.value, one.reason = TODO, ""
 
@@ -122,7 +122,7 @@ def ask_shared(result: CardDraft, told: Collection[str]) -> None:
     for several in shared if silent else ():
         names = " or ".join(f"'{one.parameter.name}'" for one in several)
         why = f"its name says the same as another's, and nothing speaks of {' and '.join(sorted(silent))}"
-        result.open.append(Open(f"which of {names} is {several[0].value}", why))
+        result.open.append(Open(f"which of {names} is {several[0].value}", why, "value"))
         for one in several:
             one.value, one.reason = TODO, ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 
 from wmmadiag.hostcode.terms import Number
 from wmmadiag.ops import OPERATIONS
@@ -13,7 +14,7 @@ from wmmadiag.subject.drafts.code_facts import tile_shapes
 from wmmadiag.subject.drafts.draft import spoken_of
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.model import CardDraft
-from wmmadiag.subject.drafts.sizes import cases
+from wmmadiag.subject.drafts.sizes import cases, unsaid_settings
 from wmmadiag.subject.drafts.text import draft_text
 
 TILES = (64, 128, 256)
@@ -47,6 +48,14 @@ def one_tile(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel)
             yield {name: str(size) for name, size in zip(extents, shape, strict=True)}
 
 
+def settings_in_code(drafted: CardDraft) -> Iterator[dict[str, str]]:
+    """Values of numbers that nothing in the launch speaks of, as code may fix them: images are padded by 1."""
+    names, usual = unsaid_settings(drafted), OPERATIONS[drafted.operation].cases
+    for count in range(1, len(names) + 1):
+        for chosen in combinations(names, count):
+            yield {name: str(next(one[name] for one in reversed(usual) if name in one)) for name in chosen}
+
+
 def _other_sizes(
     drafted: CardDraft, given: Mapping[str, str]
 ) -> Iterator[tuple[str, CardDraft, Mapping[str, str], int]]:
@@ -54,6 +63,9 @@ def _other_sizes(
     for symbol, meaning in OPERATIONS[drafted.operation].single.items():
         if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:
             yield meaning, drafted, {**given, symbol: "1"}, TILES[0]
+    for settings in settings_in_code(drafted):
+        said = " and ".join(f"{name} = {value}" for name, value in settings.items())
+        yield f"{said}, as the code has it", drafted, {**given, **settings}, TILES[0]
     for symbol in drafted.unstated:
         for value in EXTENTS:
             yield f"{symbol} = {value}", drafted, {**given, symbol: str(value)}, TILES[0]

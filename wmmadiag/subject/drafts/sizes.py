@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 
 from wmmadiag.hostcode import terms
@@ -30,6 +30,7 @@ _MOST_OPERATIONS = 1e9  # of a case whose extents are made to differ
 _LONGEST_TURN = 4096  # elements
 _LARGEST_NAMED = 1 << 16
 _FEW = 3  # matrices, where an operation's own cases have one
+_SIDES = 8  # of an area of a tile
 _LARGEST_USUAL = 96  # a size up to this is taken as it is
 
 Sizes = dict[str, str]
@@ -107,6 +108,18 @@ def unvaried(operation: str) -> set[str]:
     return {name for name, value in first.items() if others and all(one.get(name) == value for one in others)}
 
 
+def unsaid_settings(draft: CardDraft, used: Collection[str] | None = None) -> list[str]:
+    """Numbers other than extents that an operation's usual cases vary and nothing in the launch speaks of: padding.
+
+    They are as the operation has them, or what the code itself fixes. `used`: the names that the draft speaks of.
+    """
+    known = OPERATIONS[draft.operation]
+    spoken = _used(draft) if used is None else used
+    every = dict.fromkeys(name for case in known.cases for name in case)
+    settings = [name for name in every if name not in known.extents and name != known.optional]
+    return [name for name in settings if known.symbols.get(name, "").isdecimal() and name not in spoken]
+
+
 def _ragged(draft: CardDraft, values: Sizes, given: Mapping[str, str]) -> Sizes:
     """Sizes that are no multiples of a tile, where the kernel compares indices with them and the grid is rounded up."""
     found = dict(values)
@@ -143,6 +156,8 @@ def _case(
         del numbers[optional]
     elif optional in used:
         numbers.setdefault(optional, 1 if first else _FEW)
+    for symbol in unsaid_settings(draft, used):
+        numbers.pop(symbol, None)
     if not first:
         _told_apart(draft, {symbol: value for symbol, value in table.items() if symbol in numbers}, numbers, tile)
     if not first:
@@ -170,7 +185,7 @@ def _sized(draft: CardDraft, symbol: str, value: int, tile: int, blocks: int) ->
     """A size of about that value, of so many of the host's tiles at least, with the same rest as the source's own."""
     tiles = [one for one in draft.tiles.get(symbol, ()) if one <= _LARGEST_TILE]
     tiles += [one for one in (_steps(draft, symbol),) if one <= _LARGEST_TILE]
-    step = math.lcm(*tiles)
+    step, tile = math.lcm(*tiles), _granularity(draft, symbol, tile)
     usual = next((draft.usual[one] for one in (symbol, f"{symbol}q") if one in draft.usual), None)
     if isinstance(usual, int) and 0 < usual <= _LARGEST_USUAL and usual <= max(value, tile) and blocks == 1:
         return usual
@@ -183,6 +198,11 @@ def _sized(draft: CardDraft, symbol: str, value: int, tile: int, blocks: int) ->
     if rest and not (isinstance(usual, int) and usual > step):  # less than a tile where the source has it so
         rounded -= step
     return max(rounded, rest or step)
+
+
+def _granularity(draft: CardDraft, symbol: str, tile: int) -> int:
+    """What an extent of unknown granularity is a multiple of, where others are of `tile`."""
+    return tile // _SIDES if symbol in OPERATIONS[draft.operation].untiled else tile
 
 
 def _steps(draft: CardDraft, symbol: str) -> int:
@@ -199,7 +219,8 @@ def _told_apart(draft: CardDraft, table: Mapping[str, int], numbers: dict[str, i
         if not any(numbers[one] > table[one] for one in (*alike, symbol) if alike):
             continue
         steps = [one for one in (*draft.tiles.get(symbol, ()), _steps(draft, symbol)) if one <= _LARGEST_TILE]
-        step = math.lcm(*steps, tile) if math.lcm(*steps) <= _LARGEST_TILE else math.lcm(*steps)
+        own_tile = _granularity(draft, symbol, tile)
+        step = math.lcm(*steps, own_tile) if math.lcm(*steps) <= _LARGEST_TILE else math.lcm(*steps)
         own = {**numbers, symbol: numbers[symbol] + step}
         if _operations(draft, own) <= _MOST_OPERATIONS:
             numbers[symbol] = own[symbol]

@@ -26,9 +26,9 @@ from wmmadiag.subject.drafts.completed import completed, wishes_of
 from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.kernel import SourceKernel
-from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
+from wmmadiag.subject.drafts.launched import ANY_BLOCKS, is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.model import CardDraft, Wishes
-from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile
+from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile, settings_in_code
 from wmmadiag.subject.drafts.recognise import unkept
 from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
@@ -137,6 +137,8 @@ def _launched(
     drafted = drafted_by(wishes)
     if not is_only_unlaunched(drafted):
         yield drafted, TILES[0]
+        for settings in settings_in_code(drafted):
+            yield replace(drafted, fixed={**drafted.fixed, **settings}), TILES[0]
         return
     probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
     session: CardSession | None = None
@@ -153,7 +155,7 @@ def _launched(
         session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
         found = False
         for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session, groups):
-            found = True
+            found = found or tuple(one.grid) != ANY_BLOCKS  # of several rows each block may write its own
             one.fixed |= sizes
             yield one, tile
         if found:
@@ -166,6 +168,11 @@ def _untold_sizes(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKe
     yield from one_tile(drafted, given, kernel)
     for symbol in sorted(unvaried(drafted.operation) - {*drafted.fixed, *given}):
         yield from ({symbol: str(value)} for value in EXTENTS[:1])
+
+
+def stages_of(kernel: SourceKernel) -> list[str]:
+    """The kernels that one is of, where they are several that are judged as one."""
+    return [one.entry for one in kernel.together.stages] if kernel.together is not None else []
 
 
 def card_of(
@@ -183,8 +190,7 @@ def card_of(
         if not {symbol, f"{symbol}q"} & set(options.symbols)
     }
     if drafted.open:
-        parts = kernel.together.stages if kernel.together is not None else ()
-        raise not_derived(drafted, path, assumed, [one.entry for one in parts])
+        raise not_derived(drafted, path, assumed, stages_of(kernel))
     assumed += tuple(
         f"nothing tells the {meaning} that the kernel is made for: several are tried; --symbol {symbol}= says it"
         for symbol, meaning in drafted.unstated.items()
