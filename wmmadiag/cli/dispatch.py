@@ -9,6 +9,7 @@ from pathlib import Path
 from wmmadiag import __version__
 from wmmadiag.cli.arguments import Parser, nearest
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.nvcc_words import ours
 from wmmadiag.errors import ConfigurationError
 
 COMMANDS = {
@@ -77,8 +78,13 @@ def dispatch(argv: list[str], console: Console) -> int:
     parser = Parser(prog=f"wmmadiag {command}", description=module.__doc__)
     module.add_arguments(parser)
     last = argv.index("--") if "--" in argv and getattr(module, "TAKES_ARGUMENTS_OF_OTHERS", False) else len(argv)
+    words = argv[1:last]
+    if getattr(module, "TAKES_WORDS_OF_NVCC", False):
+        words, ignored = ours(words)
+        if ignored:
+            console.note(f"note: nvcc's alone, without a meaning here: {' '.join(ignored)}")
     try:
-        args = parser.parse_all(argv[1:last])
+        args = parser.parse_all(words)
     except SystemExit as end:
         return int(end.code or 0)
     console.colour_choice = getattr(args, "color", "auto")

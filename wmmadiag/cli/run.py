@@ -3,6 +3,7 @@
   wmmadiag run program.cu                      its output is its own; findings come after, on standard error
   wmmadiag run main.cu kernels.cu -I include -- --size 128
   wmmadiag run program.cu --checks races,memory -D N=256
+  wmmadiag run -O3 -arch=sm_80 -std=c++17 main.cu -lcublas      options as they are written for nvcc are taken, too
 
 Exit codes: 1 a check found an error; 2 usage, or it does not compile; 3 the emulator could not go on; else the
 program's own.
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 TAKES_ARGUMENTS_OF_OTHERS = True
 """What stands behind `--` is the program's."""
+TAKES_WORDS_OF_NVCC = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,17 +96,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
         arch=args.arch, macros=definitions(args.define), include_paths=tuple(map(Path, args.include)), std=args.std,
         extra=extra,
     )  # fmt: skip
+    spec = program_spec(
+        options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
+        use_cache=not args.no_cache, instructions=args.budget_instructions or 0, seconds=args.budget_seconds or 0.0,
+        sample=args.sample_blocks, memory=args.memory, leaks=args.leaks,
+    )  # fmt: skip
     program = build(sources, options, host_options=args.host_option)
     if program.main is None:
         raise ConfigurationError(
             f"{', '.join(map(str, sources))}: no main function",
             hint="give all sources of the program; kernels alone: `wmmadiag check`",
         )
-    spec = program_spec(
-        options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
-        use_cache=not args.no_cache, instructions=args.budget_instructions or 0, seconds=args.budget_seconds or 0.0,
-        sample=args.sample_blocks, memory=args.memory, leaks=args.leaks,
-    )  # fmt: skip
     outputs = chosen_outputs(args, without="json")
     begun = time.perf_counter()
     sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -82,6 +82,13 @@ class CompileOptions:
     def virtual_arch(self) -> str:
         """The PTX target, e.g. "compute_90" for "sm_90"."""
         return "compute_" + self.arch.removeprefix("sm_")
+
+    def of_a_program(self) -> CompileOptions:
+        """For both halves of a program: NVIDIA's headers are C++17, and a program of an older one is that, too.
+
+        What it may write besides is `register`, which means nothing.
+        """
+        return self if int(self.std[3:]) >= 17 else replace(self, std="c++17", macros={**self.macros, "register": ""})
 
     def macro_flags(self) -> list[str]:
         """`-DNAME` and `-DNAME=text`, in the order given."""

@@ -157,7 +157,7 @@ def build(
         CompileError: the compiler refused it, or the program uses a function that the runtime does not have.
         ConfigurationError: no such file, or no compiler.
     """
-    compiler, tools = host_compiler(), toolchain()
+    compiler, tools, options = host_compiler(), toolchain(), options.of_a_program()
     prepared = []
     for path in sources:
         name = source_name(path)

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wmmadiag.checks.registry import select
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.toolchain import toolchain
+from wmmadiag.emulator.limits import limits
 from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
 from wmmadiag.results.model import ReportedFinding
@@ -89,7 +91,14 @@ def program_spec(
         memory: bytes that the device has.
         leaks: whether memory that is never freed is told.
         idle: the plain name of a kernel that does nothing; "*": all.
+
+    Raises:
+        ConfigurationError: there is no check of some name.
+        UnsupportedError: an architecture that is not emulated.
     """
+    select(checks)
+    limits(options.arch)
+    options = options.of_a_program()
     return {
         "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),
         "std": options.std, "extra": list(options.extra), "checks": checks, "schedules": schedules,
