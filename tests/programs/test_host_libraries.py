@@ -31,7 +31,19 @@ int main(int argc, char**) {
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize(
-    "name", ["blas", "blas_factors", "blas_stored", "blas_updates", "blaslt", "fft", "quasi_random", "solver", "sparse"]
+    "name",
+    [
+        "blas",
+        "blas_factors",
+        "blas_stored",
+        "blas_updates",
+        "blaslt",
+        "fft",
+        "quasi_random",
+        "solver",
+        "solver_spectra",
+        "sparse",
+    ],
 )
 @pytest.mark.corpus
 def test_library_functions_agree_with_plain_loops(name: str, capfd: pytest.CaptureFixture[str]) -> None:

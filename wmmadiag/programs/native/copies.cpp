@@ -56,7 +56,10 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
 
 cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
                    cudaMemcpyKind kind, const char* what) {
-    if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
+    // As an H200 answers; of one row a pitch of 0 is none.
+    if (width == 0 || height == 0) return cudaSuccess;
+    const auto narrow = [&](std::size_t pitch) { return width > pitch && (height > 1 || pitch > 0); };
+    if (narrow(to_pitch) || narrow(from_pitch)) return failed(height > 1 ? cudaErrorInvalidPitchValue : cudaErrorInvalidValue);
     if (width == to_pitch && width == from_pitch) return copy(to, from, width * height, kind, what);
     for (std::size_t row = 0; row < height; ++row) {
         const auto error = copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width, kind, what);
@@ -107,7 +110,7 @@ cudaError_t fill(void* to, int value, std::size_t bytes, const char* what) {
 }
 
 cudaError_t fill2d(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, const char* what) {
-    if (height > 1 && width > pitch) return failed(cudaErrorInvalidPitchValue);
+    if (height > 1 && width > pitch) return failed(cudaErrorInvalidValue);
     if (width == pitch) return fill(to, value, width * height, what);
     for (std::size_t row = 0; row < height; ++row)
         if (const auto error = fill(static_cast<char*>(to) + row * pitch, value, width, what); error != cudaSuccess) return error;

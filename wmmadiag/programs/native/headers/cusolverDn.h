@@ -28,6 +28,10 @@ cusolverStatus_t cusolverDnDestroySyevjInfo(syevjInfo_t info);
 cusolverStatus_t cusolverDnXsyevjSetTolerance(syevjInfo_t info, double tolerance);
 cusolverStatus_t cusolverDnXsyevjSetMaxSweeps(syevjInfo_t info, int sweeps);
 cusolverStatus_t cusolverDnXsyevjSetSortEig(syevjInfo_t info, int sorted);
+cusolverStatus_t cusolverDnXsyevjGetSweeps(cusolverDnHandle_t handle, syevjInfo_t info, int* sweeps);
+cusolverStatus_t cusolverDnXsyevjGetResidual(cusolverDnHandle_t handle, syevjInfo_t info, double* residual);
+cusolverStatus_t cusolverDnXgesvdjGetSweeps(cusolverDnHandle_t handle, gesvdjInfo_t info, int* sweeps);
+cusolverStatus_t cusolverDnXgesvdjGetResidual(cusolverDnHandle_t handle, gesvdjInfo_t info, double* residual);
 cusolverStatus_t cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info);
 cusolverStatus_t cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info);
 cusolverStatus_t cusolverDnXgesvdjSetTolerance(gesvdjInfo_t info, double tolerance);
@@ -66,12 +70,31 @@ cusolverStatus_t geqrf(Caller caller, cusolverDnHandle_t handle, Operand a, cons
 cusolverStatus_t orgqr(Caller caller, cusolverDnHandle_t handle, Operand a, int64_t k, const void* tau, Room work, int* info);
 cusolverStatus_t ormqr(Caller caller, cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, Operand a, const void* tau, Operand c,
                        Room work, int* info);
+/// Which eigenvalues are wanted: all, those from `low` (not itself) to `high`, or the `first`-th to the `last`-th, from 1.
+struct Range {
+    cusolverEigRange_t kind = CUSOLVER_EIG_RANGE_ALL;
+    double low = 0, high = 0;
+    int64_t first = 0, last = 0;
+    int* found = nullptr;  // on the host: how many there were
+    int64_t* found_wide = nullptr;
+};
+/// Elements from one matrix of a batch to the next.
+struct Batch {
+    int64_t count = 1, a = 0, s = 0, u = 0, v = 0;
+};
+/// What is wanted of a decomposition besides: `most` singular values, and where the host is told what those left out amount to.
+struct Kept {
+    int64_t most = INT64_MAX;
+    double* residuals = nullptr;
+    syevjInfo* told = nullptr;
+};
 cusolverStatus_t syevd(Caller caller, cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t fill, Operand a, void* w, Room work,
-                       int* info);
+                       int* info, Range range = {}, Batch batch = {}, syevjInfo* told = nullptr);
 cusolverStatus_t sygvd(Caller caller, cusolverDnHandle_t handle, cusolverEigType_t type, cusolverEigMode_t mode, cublasFillMode_t fill, Operand a,
-                       Operand b, void* w, Room work, int* info);
+                       Operand b, void* w, Room work, int* info, Range range = {}, syevjInfo* told = nullptr);
 cusolverStatus_t gesvd(Caller caller, cusolverDnHandle_t handle, Vectors left, Vectors right, Operand a, void* s, Operand u, Operand v, bool adjoint,
-                       Room work, int* info);
+                       Room work, int* info, Batch batch = {}, Kept kept = {});
+cusolverStatus_t trtri(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, cublasDiagType_t diag, Operand a, Room work, int* info);
 inline Vectors vectors(signed char job) {
     return job == 'A' ? Vectors::square : job == 'S' ? Vectors::thin : job == 'O' ? Vectors::in_place : Vectors::none;
 }
@@ -155,8 +178,8 @@ inline Vectors vectors(cusolverEigMode_t mode, int thin) {
         return wmmadiag::solver::room(h, n, n, count);                                                                                               \
     }                                                                                                                                                \
     inline cusolverStatus_t cusolverDn##L##J(cusolverDnHandle_t h, cusolverEigMode_t mode, cublasFillMode_t fill, int n, T* a, int lda, R* w,        \
-                                             T* work, int count, int* info, syevjInfo_t, WMMADIAG_CALLER) {                                          \
-        return wmmadiag::solver::syevd(caller(__func__), h, mode, fill, {a, V, n, n, lda}, w, {work, V, count}, info);                               \
+                                             T* work, int count, int* info, syevjInfo_t told, WMMADIAG_CALLER) {                                     \
+        return wmmadiag::solver::syevd(caller(__func__), h, mode, fill, {a, V, n, n, lda}, w, {work, V, count}, info, {}, {}, told);                 \
     }                                                                                                                                                \
     inline cusolverStatus_t cusolverDn##L##G##_bufferSize(cusolverDnHandle_t h, cusolverEigType_t, cusolverEigMode_t, cublasFillMode_t, int n,       \
                                                           const T*, int, const T*, int, const R*, int* count) {                                      \
@@ -179,10 +202,10 @@ inline Vectors vectors(cusolverEigMode_t mode, int thin) {
         return wmmadiag::solver::room(h, m, n, count);                                                                                               \
     }                                                                                                                                                \
     inline cusolverStatus_t cusolverDn##L##gesvdj(cusolverDnHandle_t h, cusolverEigMode_t mode, int thin, int m, int n, T* a, int lda, R* s, T* u,   \
-                                                  int ldu, T* v, int ldv, T* work, int count, int* info, gesvdjInfo_t, WMMADIAG_CALLER) {            \
+                                                  int ldu, T* v, int ldv, T* work, int count, int* info, gesvdjInfo_t told, WMMADIAG_CALLER) {       \
         const auto kept = wmmadiag::solver::vectors(mode, thin);                                                                                     \
         return wmmadiag::solver::gesvd(caller(__func__), h, kept, kept, {a, V, m, n, lda}, s, {u, V, m, m, ldu}, {v, V, n, n, ldv}, false,           \
-                                       {work, V, count}, info);                                                                                      \
+                                       {work, V, count}, info, {}, {INT64_MAX, nullptr, told});                                                      \
     }
 WMMADIAG_SOLVER(S, float, CUDA_R_32F, float, orgqr, ormqr, syevd, sygvd, syevj)
 WMMADIAG_SOLVER(D, double, CUDA_R_64F, double, orgqr, ormqr, syevd, sygvd, syevj)
@@ -246,3 +269,6 @@ inline cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t h, cusolverDnParams_
     return wmmadiag::solver::gesvd(caller(__func__), h, wmmadiag::solver::vectors(left), wmmadiag::solver::vectors(right), {a, type, m, n, lda}, s,
                                    {u, type_u, m, m, ldu}, {v, type_v, n, n, ldv}, true, {work, CUDA_R_8U, int64_t(bytes)}, info);
 }
+
+#include "cusolver_refined.h"
+#include "cusolver_spectra.h"

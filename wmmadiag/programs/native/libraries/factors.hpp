@@ -133,10 +133,17 @@ int rooted(std::vector<S>& a, size_t n) {
     return 0;
 }
 
+/// How Jacobi's rotations went: how often all pairs were visited, and what is left beside the diagonal.
+struct Sweeps {
+    int count = 0;
+    double residual = 0;
+};
+
 /// Columns of `u` made orthogonal by rotations of pairs, which `v` gets, too; u = (what it was) · v.
 template <class S>
-void orthogonalised(std::vector<S>& u, size_t m, std::vector<S>& v, size_t n) {
-    for (int sweep = 0; sweep < 60; ++sweep) {
+void orthogonalised(std::vector<S>& u, size_t m, std::vector<S>& v, size_t n, Sweeps& sweeps) {
+    for (; sweeps.count < 60; ++sweeps.count) {
+        double beside = 0;
         bool turned = false;
         for (size_t p = 0; p + 1 < n; ++p)
             for (size_t q = p + 1; q < n; ++q) {
@@ -149,6 +156,7 @@ void orthogonalised(std::vector<S>& u, size_t m, std::vector<S>& v, size_t n) {
                     xy += conjugate(x[i]) * y[i];
                 }
                 const double off = std::abs(xy);
+                beside += off * off;
                 if (off == 0 || off <= 1e-15 * std::sqrt(xx * yy)) continue;
                 turned = true;
                 const double zeta = (yy - xx) / (2 * off), t = (zeta >= 0 ? 1 : -1) / (std::fabs(zeta) + std::sqrt(1 + zeta * zeta));
@@ -164,6 +172,7 @@ void orthogonalised(std::vector<S>& u, size_t m, std::vector<S>& v, size_t n) {
                 rotate(x, y, m);
                 rotate(v.data() + p * n, v.data() + q * n, n);
             }
+        sweeps.residual = std::sqrt(beside);
         if (!turned) return;
     }
 }
@@ -198,9 +207,9 @@ void completed(std::vector<S>& u, size_t m, size_t count, const std::vector<doub
 
 /// A = U Σ Vᴴ of m ≥ n: singular values, falling; `u` becomes U of `columns_of_u` columns, `v` V.
 template <class S>
-std::vector<double> singular(std::vector<S>& u, size_t m, size_t n, size_t columns_of_u, std::vector<S>& v) {
+std::vector<double> singular(std::vector<S>& u, size_t m, size_t n, size_t columns_of_u, std::vector<S>& v, Sweeps& sweeps) {
     auto turned = identity<S>(n);
-    orthogonalised(u, m, turned, n);
+    orthogonalised(u, m, turned, n, sweeps);
     std::vector<std::pair<double, size_t>> order(n);
     for (size_t k = 0; k < n; ++k) {
         double length = 0;
@@ -225,12 +234,13 @@ std::vector<double> singular(std::vector<S>& u, size_t m, size_t n, size_t colum
 
 /// A = V diag(w) Vᴴ of a Hermitian matrix: `a` becomes V, by columns; its values rise.
 template <class S>
-std::vector<double> eigenvalues(std::vector<S>& a, size_t n) {
+std::vector<double> eigenvalues(std::vector<S>& a, size_t n, Sweeps& sweeps) {
     auto v = identity<S>(n);
-    for (int sweep = 0; sweep < 60; ++sweep) {
+    for (; sweeps.count < 60; ++sweeps.count) {
         double off = 0, all = 0;
         for (size_t j = 0; j < n; ++j)
             for (size_t i = 0; i < n; ++i) (i == j ? all : off) += std::norm(a[j * n + i]);
+        sweeps.residual = std::sqrt(off);
         if (off <= 1e-32 * (all + off)) break;
         for (size_t p = 0; p + 1 < n; ++p)
             for (size_t q = p + 1; q < n; ++q) {

@@ -83,6 +83,35 @@ cusolverStatus_t potri(Caller caller, cusolverDnHandle_t handle, cublasFillMode_
         });
     });
 }
+// The inverse of a triangle, column by column.
+cusolverStatus_t trtri(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, cublasDiagType_t diag, Operand a, Room work, int* info) {
+    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
+        call.submit([=] {
+            use(call, work, room_for(a.rows, a.cols));
+            const auto n = static_cast<size_t>(a.rows);
+            auto all = fetch<decltype(zero)>(call.name, lines(a));
+            const bool lower = fill == CUBLAS_FILL_MODE_LOWER, unit = diag == CUBLAS_DIAG_UNIT;
+            int found = 0;
+            for (size_t k = n; k-- > 0 && !unit;)
+                if (all[k * n + k] == decltype(zero)(0)) found = static_cast<int>(k) + 1;
+            if (found != 0) return tell(call, info, found);
+            auto out = all;
+            for (size_t c = 0; c < n; ++c) {
+                std::vector<decltype(zero)> x(n);
+                x[c] = 1;
+                for (size_t step = 0; step < n; ++step) {
+                    const size_t k = lower ? step : n - 1 - step;
+                    if (!unit) x[k] /= all[k * n + k];
+                    for (size_t i = lower ? k + 1 : 0; i < (lower ? n : k); ++i) x[i] -= all[k * n + i] * x[k];
+                }
+                for (size_t i = lower ? c : 0; i < (lower ? n : c + 1); ++i)
+                    if (!(unit && i == c)) out[c * n + i] = x[i];
+            }
+            put<decltype(zero)>(call.name, lines(a), out);
+            tell(call, info, 0);
+        });
+    });
+}
 cusolverStatus_t potrf_batched(Caller caller, cusolverDnHandle_t handle, cublasFillMode_t fill, Operand a, int* info, int batch) {
     return guarded(caller, handle, a, [&](const Call& call, auto zero) {
         if (batch < 0) wrong(call, "the batch has a size less than 0");
@@ -165,89 +194,6 @@ cusolverStatus_t ormqr(Caller caller, cusolverDnHandle_t handle, cublasSideMode_
     });
 }
 
-cusolverStatus_t syevd(Caller caller, cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t fill, Operand a, void* w, Room work,
-                       int* info) {
-    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
-        call.submit([=] {
-            use(call, work, room_for(a.rows, a.cols));
-            auto vectors = whole<decltype(zero)>(call, a, fill);
-            put_real(call, w, a.type, eigenvalues(vectors, static_cast<size_t>(a.rows)));
-            if (mode == CUSOLVER_EIG_MODE_VECTOR) put<decltype(zero)>(call.name, lines(a), vectors);
-            tell(call, info, 0);
-        });
-    });
-}
-// A x = λ B x by B = L Lᴴ: eigenvalues of L⁻¹ A L⁻ᴴ, and x = L⁻ᴴ y.
-cusolverStatus_t sygvd(Caller caller, cusolverDnHandle_t handle, cusolverEigType_t type, cusolverEigMode_t mode, cublasFillMode_t fill, Operand a,
-                       Operand b, void* w, Room work, int* info) {
-    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
-        using S = decltype(zero);
-        checked(call, b, "B");
-        if (type != CUSOLVER_EIG_TYPE_1) not_offered(call, "cusolverEigType_t " + std::to_string(type));
-        call.submit([=] {
-            use(call, work, room_for(a.rows, a.cols));
-            const auto n = static_cast<size_t>(a.rows);
-            auto l = whole<S>(call, b, fill);
-            const int minor = rooted(l, n);
-            put_triangle(call, b, fill, l);
-            if (minor != 0) return tell(call, info, static_cast<int>(n) + minor);
-            auto all = whole<S>(call, a, fill);
-            for (int side = 0; side < 2; ++side) {  // L⁻¹ A, and that of its adjoint
-                for (size_t j = 0; j < n; ++j) substituted(l, n, false, all.data() + j * n);
-                for (size_t j = 0; j < n; ++j)
-                    for (size_t i = 0; i <= j; ++i) {
-                        const S up = conjugate(all[j * n + i]), down = conjugate(all[i * n + j]);
-                        all[i * n + j] = up;
-                        all[j * n + i] = down;
-                    }
-            }
-            put_real(call, w, a.type, eigenvalues(all, n));
-            for (size_t j = 0; j < n; ++j) substituted(l, n, true, all.data() + j * n);
-            if (mode == CUSOLVER_EIG_MODE_VECTOR) put<S>(call.name, lines(a), all);
-            tell(call, info, 0);
-        });
-    });
-}
-
-cusolverStatus_t gesvd(Caller caller, cusolverDnHandle_t handle, Vectors left, Vectors right, Operand a, void* s, Operand u, Operand v, bool adjoint,
-                       Room work, int* info) {
-    return guarded(caller, handle, a, [&](const Call& call, auto zero) {
-        using S = decltype(zero);
-        const bool falls = a.rows < a.cols;
-        if (falls && adjoint) wrong(call, "m is less than n");  // as the chip's library has it; the one by Jacobi's rotations takes both
-        if (left == Vectors::in_place && right == Vectors::in_place) wrong(call, "jobu and jobvt are both 'O'");
-        if (left == Vectors::square || left == Vectors::thin)
-            checked(call, columns(u, left == Vectors::square ? a.rows : std::min(a.rows, a.cols)), "U");
-        call.submit([=] {
-            use(call, work, room_for(a.rows, a.cols));
-            const auto m = static_cast<size_t>(a.rows), n = static_cast<size_t>(a.cols), least = std::min(m, n);
-            auto all = fetch<S>(call.name, lines(a));
-            const auto flipped = [](const std::vector<S>& from, size_t rows, size_t cols) {
-                std::vector<S> out(from.size());
-                for (size_t j = 0; j < cols; ++j)
-                    for (size_t i = 0; i < rows; ++i) out[i * cols + j] = conjugate(from[j * rows + i]);
-                return out;
-            };
-            std::vector<S> other;
-            if (falls) all = flipped(all, m, n);
-            const auto values = singular(all, std::max(m, n), least, std::max(m, n), other);
-            if (falls) std::swap(all, other);  // A = (V Σ Uᴴ)ᴴ
-            put_real(call, s, a.type, values);
-            const auto keep = [&](Vectors kept, const std::vector<S>& vectors, size_t order, const Operand& to, bool turned) {
-                if (kept == Vectors::none) return;
-                const size_t count = kept == Vectors::square ? order : least;
-                std::vector<S> some(vectors.begin(), vectors.begin() + static_cast<std::ptrdiff_t>(order * count));
-                if (turned) some = flipped(some, order, count);
-                const Operand& place = kept == Vectors::in_place ? a : to;
-                put<S>(call.name, {place.data, place.type, turned ? count : order, turned ? order : count, static_cast<size_t>(place.ld)}, some);
-            };
-            keep(left, all, m, u, false);
-            keep(right, other, n, v, adjoint);
-            tell(call, info, 0);
-        });
-    });
-}
-
 }  // namespace wmmadiag::solver
 
 cusolverStatus_t cusolverGetProperty(libraryPropertyType type, int* value) {
@@ -282,6 +228,20 @@ cusolverStatus_t cusolverDnDestroySyevjInfo(syevjInfo_t info) { return wmmadiag:
 cusolverStatus_t cusolverDnXsyevjSetTolerance(syevjInfo_t info, double) { return wmmadiag::solver::taken(info); }
 cusolverStatus_t cusolverDnXsyevjSetMaxSweeps(syevjInfo_t info, int) { return wmmadiag::solver::taken(info); }
 cusolverStatus_t cusolverDnXsyevjSetSortEig(syevjInfo_t info, int) { return wmmadiag::solver::taken(info); }
+cusolverStatus_t cusolverDnXsyevjGetSweeps(cusolverDnHandle_t, syevjInfo_t info, int* sweeps) {
+    if (info != nullptr && sweeps != nullptr) *sweeps = info->sweeps;
+    return sweeps == nullptr ? CUSOLVER_STATUS_INVALID_VALUE : wmmadiag::solver::taken(info);
+}
+cusolverStatus_t cusolverDnXsyevjGetResidual(cusolverDnHandle_t, syevjInfo_t info, double* residual) {
+    if (info != nullptr && residual != nullptr) *residual = info->residual;
+    return residual == nullptr ? CUSOLVER_STATUS_INVALID_VALUE : wmmadiag::solver::taken(info);
+}
+cusolverStatus_t cusolverDnXgesvdjGetSweeps(cusolverDnHandle_t handle, gesvdjInfo_t info, int* sweeps) {
+    return cusolverDnXsyevjGetSweeps(handle, info, sweeps);
+}
+cusolverStatus_t cusolverDnXgesvdjGetResidual(cusolverDnHandle_t handle, gesvdjInfo_t info, double* residual) {
+    return cusolverDnXsyevjGetResidual(handle, info, residual);
+}
 cusolverStatus_t cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info) { return wmmadiag::solver::made(info); }
 cusolverStatus_t cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info) { return wmmadiag::solver::gone(info); }
 cusolverStatus_t cusolverDnXgesvdjSetTolerance(gesvdjInfo_t info, double) { return wmmadiag::solver::taken(info); }

@@ -11,7 +11,10 @@ struct cusolverDnContext {
     cudaStream_t stream = nullptr;
 };
 struct cusolverDnParams {};
-struct syevjInfo {};
+struct syevjInfo {
+    int sweeps = 0;
+    double residual = 0;
+};
 
 namespace wmmadiag::solver {
 
@@ -160,6 +163,11 @@ inline Operand at(const void* place, Operand a) {
     a.data = place;
     return a;
 }
+/// `count` elements behind.
+inline const void* behind(const void* data, cudaDataType type, int64_t count) {
+    return static_cast<const std::byte*>(data) + count * static_cast<int64_t>(element_size(type));
+}
+inline Operand behind(Operand a, int64_t count) { return at(behind(a.data, a.type, count), a); }
 
 template <class S>
 int potrf_one(const Call& call, const Operand& a, cublasFillMode_t fill) {

@@ -149,10 +149,16 @@ inline void inside(const char* name, const char* what, int64_t index, int64_t si
            "check the matrix's indices, their base and its sizes");
     throw cudaErrorIllegalAddress;
 }
+/// Offsets rise from 0 to the number of elements. Elements behind the last offset are no part of the matrix, and told: the chip's library takes it so.
 inline void offsets_hold(const char* name, const std::vector<int64_t>& offsets, int64_t nnz) {
+    if (!offsets.empty() && offsets.back() >= 0 && offsets.back() < nnz)
+        report("library", "sparse-size", "warning",
+               std::string(name) + ": the matrix has " + std::to_string(offsets.back()) + " elements by its offsets, and was made with " +
+                   std::to_string(nnz),
+               "check its number of elements");
     for (size_t i = 0; i < offsets.size(); ++i) {
         const int64_t least = i == 0 ? 0 : offsets[i - 1];
-        if (offsets[i] >= least && offsets[i] <= nnz && (i != 0 || offsets[i] == 0) && (i + 1 != offsets.size() || offsets[i] == nnz)) continue;
+        if (offsets[i] >= least && offsets[i] <= nnz && (i != 0 || offsets[i] == 0)) continue;
         report("memory", "sparse-index", "error",
                std::string(name) + ": offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) + ", where they rise from 0 to " +
                    std::to_string(nnz) + ", the number of elements",
@@ -172,6 +178,7 @@ inline Elements places(const char* name, const cusparseSpMatDescr& a) {
         const int64_t lines = by_columns ? a.cols : a.rows;
         const auto offsets = indices(name, a.lines, a.line_index, lines + 1, a.base);
         offsets_hold(name, offsets, a.nnz);
+        out.resize(static_cast<size_t>(lines == 0 ? 0 : offsets.back()));
         for (int64_t line = 0; line < lines; ++line)
             for (int64_t i = offsets[static_cast<size_t>(line)]; i < offsets[static_cast<size_t>(line) + 1]; ++i)
                 out[static_cast<size_t>(i)].row = line;
@@ -187,7 +194,7 @@ inline Elements places(const char* name, const cusparseSpMatDescr& a) {
 
 inline Elements elements(const char* name, const cusparseSpMatDescr& a, cusparseOperation_t op) {
     auto out = places(name, a);
-    const auto values = numbers(name, a.values, a.type, a.nnz);
+    const auto values = numbers(name, a.values, a.type, static_cast<int64_t>(out.size()));
     for (size_t i = 0; i < out.size(); ++i) {
         out[i].value = op == CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE ? std::conj(values[i]) : values[i];
         if (op != CUSPARSE_OPERATION_NON_TRANSPOSE) std::swap(out[i].row, out[i].column);
