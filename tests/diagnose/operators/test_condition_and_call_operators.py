@@ -105,6 +105,22 @@ YIELDS = [
         "copy4n(out, from, in ? 16 : 0)",
     ),
     ("chosen_alike", "copy4n(out, m < n ? a + m : a, 16);", "copy4n(out, m < n ? a + m : a, m < n ? 16 : 0)"),
+    (
+        "chosen_between",
+        "__shared__ float p[64], q[64]; const bool once = m == n; p[m] = a[0]; if (!once) q[n] = a[1];"
+        " const float* from = q + n; out[0] = *from;",
+        "from = once ? p + n : q + n;",
+    ),
+    (
+        "chosen_between",
+        "float x = b != nullptr ? b[m] : 0.0f; float y = a[n] + b[n]; out[0] = x * y;",
+        "y = b != nullptr ? a[n] + b[n] : a[n] + a[n];",
+    ),
+    (
+        "chosen_between",
+        "float x = b != nullptr ? b[m] : 0.0f; float y = a[n] + b[n]; out[0] = x * y;",
+        "y = b != nullptr ? a[n] + b[n] : 0.0f;",
+    ),
     ("sibling_function", "out[0] = fmaxf(a[0], a[1]);", "fminf(a[0], a[1])"),
     ("sibling_function", "out[0] = __shfl_down_sync(0xffffffff, a[0], 1);", "__shfl_xor_sync(0xffffffff, a[0], 1)"),
     (
@@ -156,6 +172,8 @@ NEVER = [
     ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
     ("chosen_alike", "const float* from = m < n ? a + m : a; copy4n(out, a, 16); out[0] = *from;", "? 16 : 0"),
     ("sibling_enumerator", "out[0] = a[0];", "major"),
+    ("chosen_between", "if (m < n) out[0] = b[0]; out[1] = b[1]; out[2] = a[2]; out[3] = b[3];", "? b[3]"),
+    ("chosen_between", "if (m < n) out[0] = b[0]; if (m < n) out[1] = b[1];", "? b[1]"),  # behind it as well
     ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),
     ("inward", "int i = max(m, 0) + n; out[i] = a[i];", "max(m + n"),  # whole numbers
     ("inward", "out[0] = sqrtf(a[0] / b[0]);", "sqrtf(b[0])"),  # what is divided by it is not the divisor's root
