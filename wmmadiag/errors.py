@@ -180,8 +180,8 @@ def uninstalled_of(error: BaseException) -> str:
 _NAMED = 3  # at most, of words that are equally near
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint such as "did you mean 'grid'?", or the list of what is known when nothing is near.
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A hint such as "did you mean 'grid'?"; when nothing is near `otherwise`, or the list of what is known.
 
     Words that are equally near are all named: "did you mean 'gemm' or 'gemv'?".
     """
@@ -190,7 +190,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     words = list(dict.fromkeys(known))
     near = difflib.get_close_matches(word, words, n=_NAMED, cutoff=0.6)
     if not near:
-        return "known here: " + ", ".join(words)
+        return otherwise or "known here: " + ", ".join(words)
     # The operands as get_close_matches has them: the ratio is not symmetric.
     ratios = [difflib.SequenceMatcher(None, one, word).ratio() for one in near]
     equal = sorted(f"'{one}'" for one, ratio in zip(near, ratios, strict=True) if ratio == ratios[0])

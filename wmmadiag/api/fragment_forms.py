@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from wmmadiag.errors import ConfigurationError, UnsupportedError
+from wmmadiag.errors import ConfigurationError, UnsupportedError, did_you_mean
 from wmmadiag.numerics.architecture import architecture
 from wmmadiag.numerics.element_types import ALIASES
 from wmmadiag.numerics.tensor_core_forms import FORMS, TensorCoreForm
@@ -150,8 +150,7 @@ def _opcode(instruction: str, count: str, trans: bool) -> str:
 def _move(words: Sequence[str], layout: str, arch: str) -> FragmentForm:
     name, count, trans = words[0], "", False
     if name not in _MOVES:
-        near = difflib.get_close_matches(name, _MOVES, 1)[0]
-        raise ConfigurationError(f"there is no '{name}'", hint=f"did you mean '{near}'?")
+        raise ConfigurationError(f"there is no '{name}'", hint=did_you_mean(name, _MOVES))
     for word in words[1:]:
         if word in _COUNTS:
             count = word

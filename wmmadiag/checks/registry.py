@@ -8,16 +8,15 @@ section "Bad:" and a section "Good:" with an indented example each; `docs/checks
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.questions import AskedSource
@@ -106,9 +105,8 @@ def select(words: str | Iterable[str]) -> tuple[Check, ...]:
         elif name in known:
             chosen.add(name)
         else:
-            near = difflib.get_close_matches(name, [*known, "all", "default", "none"], n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known: all, default, none, {', '.join(known)}"
-            raise ConfigurationError(f"unknown check '{name}'", hint=hint)
+            words = ["all", "default", "none", *known]
+            raise ConfigurationError(f"unknown check '{name}'", hint=did_you_mean(name, words))
     return tuple(check for name, check in known.items() if name in chosen)
 
 
@@ -125,13 +123,19 @@ def findings(kernel: EmulatedKernel, launch: Launch, checks: Iterable[Check]) ->
     names = kernel.named_memory(launch)
     words, finished = kernel.output_words, kernel.finished
     context = Context(kernel.kernel, launch, names, words, finished, kernel.names.resources(), kernel.names.asked())
-    found: list[Finding] = []
+    return merged(one for one, _ in each_finding(kernel, context, checks))
+
+
+def each_finding(
+    kernel: EmulatedKernel, context: Context, checks: Iterable[Check]
+) -> Iterator[tuple[Finding, Raw | None]]:
+    """What the checks say of the last launch of a kernel, with what the engine saw; None for what it did not."""
     for check in checks:
-        found += check.inspect(context)
-        if check.describe is not None:
-            raws = [raw for raw in kernel.raw_findings if raw["check"] in check.native]
-            found += [one for raw in raws if (one := check.describe(raw, context)) is not None]
-    return merged(found)
+        yield from ((one, None) for one in check.inspect(context))
+        describe = check.describe
+        if describe is not None:
+            described = ((describe(raw, context), raw) for raw in kernel.raw_findings if raw["check"] in check.native)
+            yield from ((one, raw) for one, raw in described if one is not None)
 
 
 _ORDER = {level: rank for rank, level in enumerate(Level)}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,8 +34,7 @@ class Parser(argparse.ArgumentParser):
             names = ("/".join(action.option_strings), action.metavar, action.dest)
             if wrong and action.choices is not None and wrong[1] in names:
                 known = [str(one) for one in action.choices]
-                hint = nearest(wrong[2], known) or f"known here: {', '.join(known)}"
-                raise ConfigurationError(f"unknown {wrong[1]} '{wrong[2]}'", hint=hint)
+                raise ConfigurationError(f"unknown {wrong[1]} '{wrong[2]}'", hint=did_you_mean(wrong[2], known))
         raise ConfigurationError(message, hint=f"see `{self.prog} --help`")
 
     def parse_all(self, argv: Sequence[str]) -> argparse.Namespace:
@@ -49,16 +47,10 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             word = unknown[0].split("=")[0]
             options = [option for action in self._actions for option in action.option_strings]
-            hint = nearest(word, options) or f"see `{self.prog} --help`"
+            hint = did_you_mean(word, options, f"see `{self.prog} --help`")
             what = "option" if word.startswith("-") else "argument"
             raise ConfigurationError(f"unknown {what} '{unknown[0]}'", hint=hint)
         return args
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """ "did you mean …?", or nothing when no known word is near."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else ""
 
 
 def add_subject(parser: argparse.ArgumentParser, title: str, *, many_arches: bool = False) -> None:

@@ -7,10 +7,10 @@ from importlib import import_module
 from pathlib import Path
 
 from wmmadiag import __version__
-from wmmadiag.cli.arguments import Parser, nearest
+from wmmadiag.cli.arguments import Parser
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.nvcc_words import ours
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 
 COMMANDS = {
     "check": "run kernels on the emulator and judge every element of their output",
@@ -72,7 +72,7 @@ def dispatch(argv: list[str], console: Console) -> int:
         if Path(command).exists():
             hint = f"to check it: wmmadiag check {command}"
         else:
-            hint = nearest(command, COMMANDS) or f"commands: {', '.join(COMMANDS)}"
+            hint = did_you_mean(command, COMMANDS, f"commands: {', '.join(COMMANDS)}")
         raise ConfigurationError(f"there is no command '{command}'", hint=hint)
     module = import_module(f"wmmadiag.cli.{command}")
     parser = Parser(prog=f"wmmadiag {command}", description=module.__doc__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.options import CompileOptions
-from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.errors import CompileError, ConfigurationError, did_you_mean
 from wmmadiag.place import Place
 
 
@@ -106,12 +105,10 @@ class Compilation:
                 return f'{template} is a template: name an instantiation, such as name_expressions=["{template}<…>"]'
         known = {entry.base_name for entry in self.entries} | {entry.demangled for entry in self.entries}
         known |= set(self.templates)
-        close = difflib.get_close_matches(name or "", sorted(known), n=1)
-        if close:
-            return f"did you mean {close[0]!r}?"
         if self.entries:
-            return "name one of the kernels above"
-        return "the source must define a __global__ function that the given macros do not switch off"
+            return did_you_mean(name or "", sorted(known), "name one of the kernels above")
+        none = "the source must define a __global__ function that the given macros do not switch off"
+        return did_you_mean(name or "", sorted(known), none)
 
 
 def find_entries(entries: Sequence[Entry], name: str) -> list[Entry]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.registry import Context, all_checks, native_names, select
+from wmmadiag.checks.registry import Context, all_checks, each_finding, native_names, select
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.debugger.target import Target
@@ -59,14 +59,7 @@ class Evidence:
         if isinstance(error, BudgetError) and self._ends():
             kernel, case, error = self._launched(options)
         context = Context(kernel.kernel, case.launch, kernel.named_memory(case.launch))
-        found: list[SeenFinding] = []
-        for check in checks:
-            found += [SeenFinding(one, None) for one in check.inspect(context)]
-            for raw in kernel.raw_findings:
-                if check.describe is not None and raw["check"] in check.native:
-                    described = check.describe(raw, context)
-                    if described is not None:
-                        found.append(SeenFinding(described, raw))
+        found = [SeenFinding(one, raw) for one, raw in each_finding(kernel, context, checks)]
         levels = list(Level)
         found.sort(key=lambda one: levels.index(one.finding.level))
         if error is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,7 +11,7 @@ from wmmadiag.debugger.commands import breaking, loading, looking, running
 from wmmadiag.debugger.commands.command import Command, Reply
 from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.session import Session
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 
 
 class Interpreter:
@@ -65,10 +64,7 @@ class Interpreter:
             names = " or ".join(one.name for one in begun)
             raise ConfigurationError(f"'{word}' may be {names}", hint="write more of it")
         known = [name for one in self.commands for name in (one.name, *one.aliases) if len(name) > 2]
-        near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-        raise ConfigurationError(
-            f"there is no command '{word}'", hint=f"did you mean '{near[0]}'?" if near else "help lists them"
-        )
+        raise ConfigurationError(f"there is no command '{word}'", hint=did_you_mean(word, known, "help lists them"))
 
     def run(self, line: str) -> Reply:
         """Run one line; an empty one repeats the last command, if that can be repeated; # begins a comment.

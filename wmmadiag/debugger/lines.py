@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from wmmadiag.emulator.decoded import Decoded
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.place import Place, own_place
 
 HERE = "wmmadiag_here"
@@ -203,5 +202,4 @@ def plain_function(function: str) -> str:
 
 
 def _near(name: str, known: list[str], what: str) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else f"{what}: {', '.join(known[:12]) or 'none'}"
+    return did_you_mean(name, known, f"{what}: {', '.join(known[:12]) or 'none'}")
