@@ -26,7 +26,7 @@ from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.processes.deadline import seconds_left
 
-Arrays: TypeAlias = Mapping[int, NDArray[np.generic]]
+ArraysByIndex: TypeAlias = Mapping[int, NDArray[np.generic]]
 """Bytes of a launch's arrays, by their position among its arguments."""
 
 _ALONE = 12
@@ -66,7 +66,7 @@ def _is_tried(finding: Finding) -> bool:
 
 
 def judged(
-    found: Iterable[Finding], kernel: EmulatedKernel, launch: Launch, before: Arrays, instructions: int | None
+    found: Iterable[Finding], kernel: EmulatedKernel, launch: Launch, before: ArraysByIndex, instructions: int | None
 ) -> tuple[Finding, ...]:
     """The findings with races as errors only where another order was shown to change a result.
 
@@ -110,7 +110,7 @@ def judged(
 class _Ended:
     """What a run left."""
 
-    arrays: Arrays  # those that may be written
+    arrays: ArraysByIndex  # those that may be written
     problem: str = ""  # why it did not come to its end, or ""
     noted: tuple[int, ...] = ()  # what a run with `_NOTE` noted for one with `_READS`
     legal: bool = True  # whether every read that was given a later write's value was given what that write then left
@@ -122,7 +122,7 @@ class _TooLong(Exception):
 
 class _Replays:
     def __init__(
-        self, kernel: EmulatedKernel, launch: Launch, before: Arrays, instructions: int, in_brief: bool
+        self, kernel: EmulatedKernel, launch: Launch, before: ArraysByIndex, instructions: int, in_brief: bool
     ) -> None:
         self._kernel, self._launch, self._before, self._instructions = kernel, launch, before, instructions
         self._left: int | None = _ALLOWANCE if in_brief else None  # warp instructions of all runs

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compare.observation import MAX_RANGES, TILE, Axis, ElementDifference, Observation, TileMap
 from wmmadiag.numerics.element_types import ElementType
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
-
-Where: TypeAlias = NDArray[np.bool_]
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, Where
 
 
 @dataclass(frozen=True, slots=True)

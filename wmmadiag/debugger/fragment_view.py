@@ -13,6 +13,7 @@ from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.debugger.oracle_values import Held, Oracle
 from wmmadiag.debugger.registers import RegisterLayout
 from wmmadiag.emulator.decoded import Value
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.place import Place
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.raw import read_raw
@@ -25,8 +26,6 @@ from wmmadiag.provenance.tags import (
 )
 from wmmadiag.provenance.trace import engine_table
 from wmmadiag.subject.binding import BoundCase
-
-Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

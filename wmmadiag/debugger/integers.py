@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Values: TypeAlias = tuple[int, ...]
+LaneValues: TypeAlias = tuple[int, ...]
 """One per lane."""
 
 
@@ -51,7 +51,7 @@ BOOL, INT, UNSIGNED = IntegerType(0, False), IntegerType(4, True), IntegerType(4
 class Integers:
     """An integer in each lane."""
 
-    values: Values
+    values: LaneValues
     type: IntegerType
 
     def converted(self, to: IntegerType) -> Integers:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.ops.model import ROW
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.stages.model import (
     FINAL,
     INNER,
@@ -30,8 +31,6 @@ from wmmadiag.provenance.raw import DerivedProduct, TaggedRun
 from wmmadiag.provenance.stages import narrow_of, stages_of
 from wmmadiag.provenance.tags import ArgumentMatrix, Parts, parts
 from wmmadiag.subject.binding import BoundCase
-
-Doubles = NDArray[np.float64]
 
 _SAME = 2.0**-6
 """Relative spread up to which values are a multiple of what was computed: well above rounding, far below a mistake."""

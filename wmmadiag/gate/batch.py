@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wmmadiag.results.run import Run
 
 
-Progress: TypeAlias = Callable[[Task, int, int, str], None]
+TaskProgress: TypeAlias = Callable[[Task, int, int, str], None]
 """Told before each case: the task, cases done, cases in all, what comes next."""
 
 
@@ -96,7 +96,7 @@ def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
     return [one.name for one in card.cases], [one.name for one in card.variants]
 
 
-def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> Iterator[TaskOutcome]:
+def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: TaskProgress | None = None) -> Iterator[TaskOutcome]:
     """Check each task, in order; an error in one, a bug of ours among them, does not stop the others. What has not
     changed is not run again.
 
@@ -122,7 +122,7 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None
         running.close()
 
 
-def _run_of_several(tasks: Sequence[Task], task: Task, progress: Progress | None, key: str | None) -> TaskOutcome:
+def _run_of_several(tasks: Sequence[Task], task: Task, progress: TaskProgress | None, key: str | None) -> TaskOutcome:
     """`run_task`; where there are other tasks, a bug of ours costs its own task alone."""
     if len(tasks) == 1:
         return run_task(task, progress, key)
@@ -140,7 +140,7 @@ _BUG = (
 )
 
 
-def _each(outcome: TaskOutcome, progress: Progress | None) -> Iterator[TaskOutcome]:
+def _each(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskOutcome]:
     """The outcome, or those of the kernels that were found in its place."""
     if not 1 < len(outcome.several) <= _MOST_KERNELS:
         yield outcome
@@ -155,7 +155,7 @@ _MOST_KERNELS = 12
 
 
 def _parallel(
-    work: Sequence[tuple[Task, str | None]], jobs: int, progress: Progress | None
+    work: Sequence[tuple[Task, str | None]], jobs: int, progress: TaskProgress | None
 ) -> Generator[TaskOutcome, None, None]:
     """Outcomes in order, from processes that end when the generator is closed; one that dies costs its own task."""
     from multiprocessing.connection import Connection, wait
@@ -219,7 +219,7 @@ def answer(connection: Connection) -> None:
             connection.send(RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
 
 
-def run_task(task: Task, progress: Progress | None = None, key: str | None = None) -> TaskOutcome:
+def run_task(task: Task, progress: TaskProgress | None = None, key: str | None = None) -> TaskOutcome:
     """Check one card on one architecture; keep the outcome under `key`, if there is one."""
     from wmmadiag.api import check
 

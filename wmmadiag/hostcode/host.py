@@ -14,7 +14,7 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.calls import run_closure, run_function
 from wmmadiag.hostcode.classes import constructed, default_argument, resolved_type
 from wmmadiag.hostcode.events import Event, HostLaunch
-from wmmadiag.hostcode.machine import Answer, Machine, PathEnd
+from wmmadiag.hostcode.machine import Machine, PathEnd, SupposedAnswer
 from wmmadiag.hostcode.names import template_values
 from wmmadiag.hostcode.program import HostFunction, HostProgram, Site
 from wmmadiag.hostcode.scopes import Scope
@@ -45,7 +45,7 @@ class HostRun:
 
 def runs(
     program: HostProgram,
-    answer: Answer | None = None,
+    answer: SupposedAnswer | None = None,
     multiplied: Sequence[str] = (),
     types: Mapping[str, str] = MappingProxyType({}),
     only: str = "",
@@ -93,7 +93,7 @@ def _roots(program: HostProgram) -> Iterator[HostFunction]:
 def _runs_of(
     program: HostProgram,
     root: HostFunction,
-    answer: Answer | None,
+    answer: SupposedAnswer | None,
     multiplied: Sequence[str],
     types: Mapping[str, str],
     covered: set[Site],

@@ -18,8 +18,8 @@ from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.types import is_real
 from wmmadiag.hostcode.values import Buffer, Cell, Closure, Pointer, Tensor, Unknown, Value
 
-Question: TypeAlias = "tuple[str, AskScope]"
-Answer: TypeAlias = "Callable[[Sequence[Question]], Sequence[Number | None]]"
+Supposition: TypeAlias = "tuple[str, AskScope]"
+SupposedAnswer: TypeAlias = "Callable[[Sequence[Supposition]], Sequence[Number | None]]"
 """Asks the compiler for the values of constant expressions, None for what is no such thing."""
 
 OF_CASES = frozenset({"name", "inputs", "seed", "tolerance"})
@@ -60,8 +60,8 @@ class Machine:
     events: list[Event] = field(default_factory=list)
     sites: set[Site] = field(default_factory=set)  # places that name a kernel and have been run
     # symbols whose values only the compiler can say: an expression, and where it stands
-    asked: dict[str, Question] = field(default_factory=dict)
-    answer: Answer | None = None  # asks the compiler for such values
+    asked: dict[str, Supposition] = field(default_factory=dict)
+    answer: SupposedAnswer | None = None  # asks the compiler for such values
     root: str = ""  # qualified name of the function that the run began with
     # C types that the source's tensor-core operations name: a dispatch over types chooses these
     multiplied: Sequence[str] = ()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Number: TypeAlias = int | float | bool
-Values: TypeAlias = Mapping[str, Number]
+SymbolValues: TypeAlias = Mapping[str, Number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _applied(op: str, values: list[Any]) -> Number | None:
     return None if isinstance(found, complex) or (isinstance(found, int) and found.bit_length() > _WIDEST) else found
 
 
-def value(term: Term, values: Values) -> Number | None:
+def value(term: Term, values: SymbolValues) -> Number | None:
     """The number that a term is where its symbols have these values; None where one has none, or nothing comes out."""
     if term.op == "number":
         return term.args[0]  # type: ignore[no-any-return]

@@ -145,7 +145,7 @@ class Alternative:
     deliberate: bool = True
 
 
-Kind: TypeAlias = Literal["storage", "meaning", "arithmetic"]
+ParameterKind: TypeAlias = Literal["storage", "meaning", "arithmetic"]
 """What a question is about: where elements lie, what is computed of them, or in which type."""
 
 
@@ -154,7 +154,7 @@ class Choice:
     """A question about a kernel that its source may leave open."""
 
     question: str  # "How is B stored?"
-    kind: Kind  # what it is about
+    kind: ParameterKind  # what it is about
     alternatives: tuple[Alternative, ...]  # the answers, the commonest first
     roles: tuple[str, ...] = ()  # inputs and outputs without which the question makes no sense
     types: tuple[str, ...] = ()  # element types of the first of `roles` for which it makes sense; empty for all

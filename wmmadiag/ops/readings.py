@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
-from wmmadiag.ops.model import Alternative, Choice, Kind, Operation, Setting
+from wmmadiag.ops.model import Alternative, Choice, Operation, ParameterKind, Setting
 
 _FALSE = ("0", "false", "")
 
@@ -41,7 +41,7 @@ class Reading:
     """Another way to read a kernel: what changes, relative to what is assumed."""
 
     name: str  # one line, "B stored as N×K, as nn.Linear has it"
-    kinds: frozenset[Kind]  # what the changes are about
+    kinds: frozenset[ParameterKind]  # what the changes are about
     questions: tuple[str, ...]  # those whose answers they are: what to ask the user
     parameters: Mapping[str, Setting]  # what `[computes]` says instead, by name
     # the order of axes in memory instead, by role as it is assumed; "" for the operation's own
@@ -58,7 +58,7 @@ def readings(
     assumed: Assumed,
     *,
     changes: int = 3,
-    kinds: Sequence[Kind] = ("storage", "meaning", "arithmetic"),
+    kinds: Sequence[ParameterKind] = ("storage", "meaning", "arithmetic"),
 ) -> Iterator[Reading]:
     """Every other reading of a kernel, those with the fewest changes first.
 

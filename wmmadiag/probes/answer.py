@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-Verdict: TypeAlias = Literal["right", "wrong", "undecided"]
+ProbeVerdict: TypeAlias = Literal["right", "wrong", "undecided"]
 """Right: the platform does what documentation and wmmadiag's tables say. Wrong: it does something else."""
 
-EXIT_CODES: Mapping[Verdict, int] = {"right": 0, "wrong": 1, "undecided": 3}
+EXIT_CODES: Mapping[ProbeVerdict, int] = {"right": 0, "wrong": 1, "undecided": 3}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
     """The answer to one question on one architecture."""
 
-    verdict: Verdict  # see `Verdict`
+    verdict: ProbeVerdict  # see `ProbeVerdict`
     lines: tuple[str, ...]  # one or two plain sentences that a user can act on
     table: tuple[str, ...] = ()  # further lines, for those who want to see all of it
     # what was measured, of JSON's types; the same on every backend, so that a GPU's can be replayed

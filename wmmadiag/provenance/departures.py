@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from wmmadiag.ops.parts.rounding import Doubles, Where
 from wmmadiag.ops.stages.model import FINAL, INNER, ExpectedOutput, Judged, SampleRole, Stages
-from wmmadiag.ops.stages.readings import Doubles, Where
 from wmmadiag.place import Place
 from wmmadiag.provenance.model import Disagreement, Reach, Stage
 from wmmadiag.provenance.outputs import JudgedOutput

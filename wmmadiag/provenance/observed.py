@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.stages.model import FINAL, INNER, ExpectedOutput, ExpectedProduct, Observed, SampleRole
-from wmmadiag.ops.stages.readings import Doubles, Groups
+from wmmadiag.ops.stages.readings import Groups
 from wmmadiag.place import Place
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import Products

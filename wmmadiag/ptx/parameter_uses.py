@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from wmmadiag.ptx.ir import Module, PtxParameter
 from wmmadiag.ptx.types import CLASSES, WIDTHS
-from wmmadiag.ptx.value_flow import SHARED, MemoryAccess, Node, ValueFlow, value_flow
+from wmmadiag.ptx.value_flow import SHARED, MemoryAccess, ValueFlow, ValueHolder, value_flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ def parameter_uses(module: Module, entry: str) -> tuple[ParameterUse, ...]:
     return tuple(found)
 
 
-def _roots(graph: ValueFlow) -> dict[Node, frozenset[int]]:
+def _roots(graph: ValueFlow) -> dict[ValueHolder, frozenset[int]]:
     """For each node the parameters' bytes, by offset, that it may be an address from."""
-    found: dict[Node, set[int]] = {}
-    waiting: deque[Node] = deque()
+    found: dict[ValueHolder, set[int]] = {}
+    waiting: deque[ValueHolder] = deque()
     for offset, size in graph.members:
         if size == 8:
             found[("p", offset)] = {offset}
@@ -89,7 +89,7 @@ class _Pointer:
     accesses: list[MemoryAccess] = field(default_factory=list)
 
 
-def _pointers(graph: ValueFlow, roots: dict[Node, frozenset[int]]) -> dict[int, _Pointer]:
+def _pointers(graph: ValueFlow, roots: dict[ValueHolder, frozenset[int]]) -> dict[int, _Pointer]:
     """The parameters' bytes that are pointers, with the accesses through them.
 
     Where several values are summed to an address, those are its pointers that are one elsewhere for sure: an index may
@@ -130,7 +130,7 @@ def _member(graph: ValueFlow, parameter: PtxParameter, at: int, size: int, point
 
 
 def _element(
-    graph: ValueFlow, loaded: list[Node], stored: list[Node], named: set[str], widths: list[int]
+    graph: ValueFlow, loaded: list[ValueHolder], stored: list[ValueHolder], named: set[str], widths: list[int]
 ) -> tuple[str, tuple[str, ...]]:
     """The type of what is loaded and stored, or else the types that it may have.
 
@@ -155,10 +155,10 @@ def _element(
 
 
 def _closure(
-    start: Iterable[Node],
-    edges: Sequence[dict[Node, set[Node]]],
-    types: dict[Node, set[str]],
-    without: Node | None = None,
+    start: Iterable[ValueHolder],
+    edges: Sequence[dict[ValueHolder, set[ValueHolder]]],
+    types: dict[ValueHolder, set[str]],
+    without: ValueHolder | None = None,
 ) -> set[str]:
     """The types that are said of some nodes and of all that values flow to (or come from), one node left out."""
     waiting = [node for node in start if node != without]

@@ -28,11 +28,11 @@ from wmmadiag.ptx.ir import (
 from wmmadiag.ptx.recursion import callee
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
-Node: TypeAlias = Hashable
+ValueHolder: TypeAlias = Hashable
 """What holds a value: a register ("r", function, name), bytes of a parameter of the kernel ("p", offset) or of a call
 ("c", function, variable, offset), or memory."""
 
-SHARED: Node = ("shared",)
+SHARED: ValueHolder = ("shared",)
 """Shared memory, all of it: which bytes of it meet is not known."""
 _COPIES = ("mov.", "selp.", "shfl", "cvta", "movmatrix")
 """Operations whose results are their sources; what integer type they name says nothing of the value."""
@@ -56,12 +56,12 @@ _MEMORY_OPS = frozenset(("ld", "ldu", "st", "atom", "red", "wmma.load", "wmma.st
 class MemoryAccess:
     """An access to global memory, or to memory that may be global."""
 
-    base: Node  # what holds its address
+    base: ValueHolder  # what holds its address
     mode: str  # "read", "written", or "added" for an atomic sum
     width: int  # bytes of each element that is moved
     # loaded, stored: what holds the values
-    loaded: tuple[Node, ...] = ()
-    stored: tuple[Node, ...] = ()
+    loaded: tuple[ValueHolder, ...] = ()
+    stored: tuple[ValueHolder, ...] = ()
     types: frozenset[str] = frozenset()  # what the instruction itself says of them
 
 
@@ -71,23 +71,23 @@ class ValueFlow:
 
     entry: PtxFunction  # the kernel
     # forwards, backwards: a value goes on as it is, as a part, or put together with others
-    forwards: dict[Node, set[Node]] = field(default_factory=dict)
-    backwards: dict[Node, set[Node]] = field(default_factory=dict)
+    forwards: dict[ValueHolder, set[ValueHolder]] = field(default_factory=dict)
+    backwards: dict[ValueHolder, set[ValueHolder]] = field(default_factory=dict)
     # loose_forwards, loose_backwards: operations on bits, which may take apart what is no element
-    loose_forwards: dict[Node, set[Node]] = field(default_factory=dict)
-    loose_backwards: dict[Node, set[Node]] = field(default_factory=dict)
+    loose_forwards: dict[ValueHolder, set[ValueHolder]] = field(default_factory=dict)
+    loose_backwards: dict[ValueHolder, set[ValueHolder]] = field(default_factory=dict)
     # used_as, made_as: types of operands that instructions read, and that they compute
-    used_as: dict[Node, set[str]] = field(default_factory=dict)
-    made_as: dict[Node, set[str]] = field(default_factory=dict)
-    addresses: dict[Node, set[Node]] = field(default_factory=dict)  # a pointer here is one there, too
+    used_as: dict[ValueHolder, set[str]] = field(default_factory=dict)
+    made_as: dict[ValueHolder, set[str]] = field(default_factory=dict)
+    addresses: dict[ValueHolder, set[ValueHolder]] = field(default_factory=dict)  # a pointer here is one there, too
     accesses: list[MemoryAccess] = field(default_factory=list)  # to memory
     members: set[tuple[int, int]] = field(default_factory=set)  # what is loaded of the parameter block: (offset, bytes)
-    certain: set[Node] = field(default_factory=set)  # what instructions say to be addresses in global memory
+    certain: set[ValueHolder] = field(default_factory=set)  # what instructions say to be addresses in global memory
     indexed: set[str] = field(default_factory=set)  # parameters that are read at computed offsets
     passed: set[tuple[str, str, str, str]] = field(default_factory=set)  # caller, variable, callee, formal
     cells: set[tuple[str, str, int]] = field(default_factory=set)
 
-    def flow(self, source: Node, target: Node, *, loosely: bool = False) -> None:
+    def flow(self, source: ValueHolder, target: ValueHolder, *, loosely: bool = False) -> None:
         forwards = self.loose_forwards if loosely else self.forwards
         backwards = self.loose_backwards if loosely else self.backwards
         forwards.setdefault(source, set()).add(target)
@@ -175,24 +175,24 @@ class _FlowReader:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def _register(self, register: Register) -> Node:
+    def _register(self, register: Register) -> ValueHolder:
         return ("r", self.name, register.name)
 
-    def _cell(self, name: str, offset: int) -> Node:
+    def _cell(self, name: str, offset: int) -> ValueHolder:
         """Bytes of a `.param` variable."""
         if self.kernel and name in self.parameters:
             return ("p", self.parameters[name].offset + offset)
         self.graph.cells.add((self.name, name, offset))
         return ("c", self.name, name, offset)
 
-    def _nodes(self, operand: Operand | None) -> tuple[Node, ...]:
+    def _nodes(self, operand: Operand | None) -> tuple[ValueHolder, ...]:
         return tuple(self._register(one) for one in _registers(operand))
 
     # -- instructions --------------------------------------------------------------------------------------------
 
     def _compute(self, one: Instruction) -> None:
-        reads: list[Node] = []
-        writes: list[Node] = []
+        reads: list[ValueHolder] = []
+        writes: list[ValueHolder] = []
         signed = one.op.startswith("cvt.") and _widens(one.op)
         stem = one.op.split(".")[0]
         for operand, spec in zip(one.operands, one.specs, strict=True):
@@ -265,7 +265,7 @@ class _FlowReader:
             return base in self.parameters
         return isinstance(base, Register) and base.name in self.places
 
-    def _parameter(self, one: Instruction, address: Address, nodes: tuple[Node, ...]) -> None:
+    def _parameter(self, one: Instruction, address: Address, nodes: tuple[ValueHolder, ...]) -> None:
         """A load or store of a `.param` variable."""
         base = address.base
         if isinstance(base, Register):
@@ -292,7 +292,7 @@ class _FlowReader:
             self.graph.addresses.setdefault(cell, set()).add(node)
             self.graph.used_as.setdefault(node, set()).update(_told(type_name, type_name.startswith("s")))
 
-    def _typed(self, nodes: Iterable[Node], types: set[str]) -> None:
+    def _typed(self, nodes: Iterable[ValueHolder], types: set[str]) -> None:
         for node in nodes:
             self.graph.used_as.setdefault(node, set()).update(types)
             self.graph.made_as.setdefault(node, set()).update(types)
@@ -325,8 +325,8 @@ def _join_calls(graph: ValueFlow) -> None:
         offsets.setdefault((function, name), set()).add(offset)
     for caller, actual, called, formal in graph.passed:
         for offset in offsets.get((caller, actual), set()) | offsets.get((called, formal), set()):
-            outer: Node = ("c", caller, actual, offset)
-            inner: Node = ("c", called, formal, offset)
+            outer: ValueHolder = ("c", caller, actual, offset)
+            inner: ValueHolder = ("c", called, formal, offset)
             for source, target in ((outer, inner), (inner, outer)):
                 graph.flow(source, target)
                 graph.addresses.setdefault(source, set()).add(target)

@@ -9,11 +9,11 @@ from wmmadiag.results.brief import brief
 from wmmadiag.results.model import CaseResult, Status
 from wmmadiag.results.run import Run
 
-Kind: TypeAlias = Literal["new failure", "worse status", "fixed", "still failing", "added", "gone", "right"]
+ChangeKind: TypeAlias = Literal["new failure", "worse status", "fixed", "still failing", "added", "gone", "right"]
 """new failure: wrong now, and was not. worse status: not right any more, undecided or in error. added: right, and new.
 right: in both."""
 
-Key: TypeAlias = "tuple[str, str, str, str]"
+CaseKey: TypeAlias = "tuple[str, str, str, str]"
 """Kernel, arch, variant, case."""
 
 ERROR_FACTOR = 1.25
@@ -29,8 +29,8 @@ TIME_FLOOR = 0.2
 class CaseChange:
     """One case in both runs."""
 
-    key: Key  # which
-    kind: Kind  # what became of it
+    key: CaseKey  # which
+    kind: ChangeKind  # what became of it
     # before, after: statuses, None where the run has no such case
     before: Status | None
     after: Status | None
@@ -45,7 +45,7 @@ class RunComparison:
     changes: tuple[CaseChange, ...]  # every case of either run, in the newer one's order, then those that are gone
     remarks: tuple[str, ...] = ()  # what makes the comparison less than fair: other versions, other inputs
 
-    def of(self, kind: Kind) -> tuple[CaseChange, ...]:
+    def of(self, kind: ChangeKind) -> tuple[CaseChange, ...]:
         """Changes of one kind."""
         return tuple(one for one in self.changes if one.kind == kind)
 
@@ -72,14 +72,14 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     for one in after.unchecked:
         known = failed_before.get((one.path, one.arch))
         was = None if known is None else known.status
-        kind: Kind = "still failing" if known else "new failure" if one.exit_code == 1 else "worse status"
+        kind: ChangeKind = "still failing" if known else "new failure" if one.exit_code == 1 else "worse status"
         key = (one.path, one.arch, "", "")
         changes.append(CaseChange(key, kind, was, one.status, one.first_line))
     return RunComparison(tuple(changes), _remarks(before, after))
 
 
-def _cases(run: Run) -> dict[Key, CaseResult]:
-    found: dict[Key, CaseResult] = {}
+def _cases(run: Run) -> dict[CaseKey, CaseResult]:
+    found: dict[CaseKey, CaseResult] = {}
     for kernel in run.kernels:
         for case in kernel.report.cases:
             key = (kernel.report.name, kernel.report.arch, case.variant, case.case)
@@ -89,11 +89,11 @@ def _cases(run: Run) -> dict[Key, CaseResult]:
     return found
 
 
-def _change(key: Key, old: CaseResult | None, new: CaseResult) -> CaseChange:
+def _change(key: CaseKey, old: CaseResult | None, new: CaseResult) -> CaseChange:
     before, after = None if old is None else old.status, new.status
     notes = () if old is None else _notes(old, new)
     if after == "passed":
-        kind: Kind = "added" if old is None else "right" if before == "passed" else "fixed"
+        kind: ChangeKind = "added" if old is None else "right" if before == "passed" else "fixed"
         return CaseChange(key, kind, before, after, brief(old) if old is not None and kind == "fixed" else "", notes)
     if before == after or before == "failed":
         kind = "still failing"
@@ -102,7 +102,7 @@ def _change(key: Key, old: CaseResult | None, new: CaseResult) -> CaseChange:
     return CaseChange(key, kind, before, after, brief(new), notes)
 
 
-def _gone(key: Key, old: CaseResult) -> CaseChange:
+def _gone(key: CaseKey, old: CaseResult) -> CaseChange:
     return CaseChange(key, "gone", old.status, None, brief(old) if old.status != "passed" else "")
 
 

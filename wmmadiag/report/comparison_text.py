@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wmmadiag.report.comparison import CaseChange, Kind, RunComparison
+from wmmadiag.report.comparison import CaseChange, ChangeKind, RunComparison
 from wmmadiag.report.markdown import LIMIT, escaped, folded, tabled
 from wmmadiag.results.text import one_line, wrapped
 
-_TITLES: dict[Kind, str] = {
+_TITLES: dict[ChangeKind, str] = {
     "new failure": "new failures",
     "worse status": "not right any more (undecided, or in error)",
     "fixed": "fixed",
@@ -15,8 +15,8 @@ _TITLES: dict[Kind, str] = {
     "added": "new and right",
     "right": "right in both",
 }
-_QUIET: tuple[Kind, ...] = ("right", "added")
-_COLOURS: dict[Kind, str] = {"new failure": "31;1", "worse status": "33;1", "fixed": "32"}
+_QUIET: tuple[ChangeKind, ...] = ("right", "added")
+_COLOURS: dict[ChangeKind, str] = {"new failure": "31;1", "worse status": "33;1", "fixed": "32"}
 
 
 def verdict(compared: RunComparison) -> str:
@@ -65,7 +65,7 @@ def render_markdown(compared: RunComparison) -> str:
     return text
 
 
-def _table(changes: tuple[CaseChange, ...], kind: Kind) -> str:
+def _table(changes: tuple[CaseChange, ...], kind: ChangeKind) -> str:
     if not changes:
         return ""
     rows = [

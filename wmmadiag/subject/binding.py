@@ -23,7 +23,7 @@ from wmmadiag.subject.placement import place_view
 from wmmadiag.subject.reference_case import ReferenceCase
 from wmmadiag.subject.shapes import check_shapes
 from wmmadiag.subject.storage import Placement, poisoned
-from wmmadiag.subject.symbols import Parameters, case_scope, evaluate_parameters
+from wmmadiag.subject.symbols import GivenParameters, case_scope, evaluate_parameters
 
 MAX_CASE_BYTES = 1 << 30
 DISPLACED = "displaced"
@@ -64,7 +64,7 @@ class BoundCase:
     case: Case
     variant: Variant
     symbols: Mapping[str, int | float]  # every symbol's value that could be evaluated, for reports
-    parameters: Parameters  # of the operation, evaluated
+    parameters: GivenParameters  # of the operation, evaluated
     arguments: tuple[BoundArgument, ...]
     launch: Launch
     seed: int

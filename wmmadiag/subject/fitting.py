@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS, Operation, Reading, readings
 from wmmadiag.ops.evaluation import judge, reference
+from wmmadiag.ops.model import Arrays
 from wmmadiag.ops.work import floating_operations
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.placement import place_view
 from wmmadiag.subject.readings import assumed_reading, card_read_as
-from wmmadiag.subject.symbols import Parameters, case_scope, evaluate_parameters
-
-Arrays = Mapping[str, NDArray[Any]]
+from wmmadiag.subject.symbols import GivenParameters, case_scope, evaluate_parameters
 
 _LARGEST = 1 << 32  # floating-point operations of all references together; a larger case is not looked at
 _LARGE_PART = 0.2  # of the elements; chance gives a thousandth of that
@@ -83,7 +82,7 @@ class _Read:
 
     inputs: Arrays
     outputs: Arrays
-    parameters: Parameters
+    parameters: GivenParameters
     roles: Mapping[str, str]
     expected: Arrays = field(default_factory=dict)
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from wmmadiag.numerics.element_types import ElementType, storage_dtype
 from wmmadiag.ops.model import Drawn, HardInput
 from wmmadiag.ops.parts.hard_inputs import SCORES
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.subject.distributions import INDEPENDENT
 
-Values: TypeAlias = NDArray[np.float64]
 Tensor: TypeAlias = tuple[tuple[int, ...], ElementType]
 
 
@@ -44,7 +44,7 @@ def draw(
     overrides: Mapping[str, str] | None = None,
     hard: Mapping[str, HardInput] = SCORES,
 ) -> dict[str, NDArray[Any]]:
-    """Values for every input tensor of a case.
+    """Doubles for every input tensor of a case.
 
     Args:
         distribution: a name in `DISTRIBUTIONS`, or "" for each type's default.
@@ -100,7 +100,7 @@ def _plain(distribution: str, shape: tuple[int, ...], element: ElementType, seed
     return made
 
 
-def rounded(values: Values, element: ElementType) -> NDArray[Any]:
+def rounded(values: Doubles, element: ElementType) -> NDArray[Any]:
     """Float64 values rounded to nearest into an element type's storage; integers clipped to its range."""
     storage = storage_dtype(element)
     if not element.is_float:
@@ -120,12 +120,12 @@ def _generator(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng([seed, *name.encode()])
 
 
-def _normal(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+def _normal(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Doubles:
     values = rng.standard_normal(shape)
     return values if element.is_float else np.rint(values * min(element.largest / 4, 1000.0))
 
 
-def _uniform(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+def _uniform(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Doubles:
     if element.is_float:
         return rng.uniform(-1.0, 1.0, shape)
     # Wider integers only meet sums of products, which must not overflow by themselves.
@@ -134,21 +134,21 @@ def _uniform(shape: tuple[int, ...], element: ElementType, rng: np.random.Genera
     return rng.integers(low, high, shape, endpoint=True).astype(np.float64)
 
 
-def _positive(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+def _positive(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Doubles:
     if element.is_float:
         return rng.uniform(0.25, 1.0, shape)
     return rng.integers(1, int(min(element.largest, 1000.0)), shape, endpoint=True).astype(np.float64)
 
 
-def _small_integers(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+def _small_integers(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Doubles:
     return rng.integers(0 if element.kind == "uint" else -4, 4, shape, endpoint=True).astype(np.float64)
 
 
-def _large(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+def _large(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Doubles:
     return _LARGE * _normal(shape, element, rng) if element.is_float else _uniform(shape, element, rng)
 
 
-def _wide_exponents(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+def _wide_exponents(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Doubles:
     if not element.is_float:
         return _uniform(shape, element, rng)
     # A product of two stays finite and normal in f16, a sum of 1000 of them below 65504.
@@ -156,14 +156,14 @@ def _wide_exponents(shape: tuple[int, ...], element: ElementType, rng: np.random
     return np.asarray(np.exp2(rng.uniform(low, high, shape)) * rng.choice([-1.0, 1.0], shape))
 
 
-def _indexed(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Values:
+def _indexed(shape: tuple[int, ...], element: ElementType, rng: np.random.Generator) -> Doubles:
     count = int(np.prod(shape))
     turn = np.modf((np.arange(count) + float(rng.integers(1, 997))) * 0.6180339887498949)[0].reshape(shape)
     return np.asarray(2.0 * turn - 1.0 if element.is_float else np.rint(turn * min(element.largest, 1000.0)))
 
 
 def draw_meaningful(drawn: Drawn, role: str, tensor: Tensor, extent: int, seed: int) -> NDArray[Any]:
-    """Values of a role of which `Role.drawn` says what they are, as its storage holds them.
+    """Doubles of a role of which `Role.drawn` says what they are, as its storage holds them.
 
     Args:
         extent: that along which they count.
@@ -172,7 +172,7 @@ def draw_meaningful(drawn: Drawn, role: str, tensor: Tensor, extent: int, seed: 
     return rounded(drawn.values(shape, element, extent, _generator(seed, role)), element)
 
 
-_INDEPENDENT: Mapping[str, Callable[[tuple[int, ...], ElementType, np.random.Generator], Values]] = {
+_INDEPENDENT: Mapping[str, Callable[[tuple[int, ...], ElementType, np.random.Generator], Doubles]] = {
     "normal": _normal,
     "uniform": _uniform,
     "positive": _positive,

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.host_functions.reference import host_reference
 from wmmadiag.subject.library_reference import call_library
 from wmmadiag.subject.reference_case import ReferenceCase
-
-Doubles: TypeAlias = NDArray[np.float64]
 
 
 def python_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str, Doubles]]:

@@ -14,11 +14,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from wmmadiag.errors import BudgetError, ConfigurationError, WmmadiagError
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 from wmmadiag.processes.deadline import out_of_time, seconds_left
 from wmmadiag.subject.host_functions.probe import Probed, Question, probe
 from wmmadiag.subject.host_functions.reference import left_by_call
-from wmmadiag.subject.python_reference import Doubles, python_reference
+from wmmadiag.subject.python_reference import python_reference
 from wmmadiag.subject.reference_case import ReferenceCase
 
 SECONDS = 300.0

@@ -8,10 +8,10 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.shapes import Shape, ShapeMismatch, extents_of
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.symbols import Parameters
+from wmmadiag.subject.symbols import GivenParameters
 
 
-def check_shapes(card: Card, shapes: Mapping[str, Shape], parameters: Parameters) -> None:
+def check_shapes(card: Card, shapes: Mapping[str, Shape], parameters: GivenParameters) -> None:
     """Refuse shapes that the operation cannot combine.
 
     Args:

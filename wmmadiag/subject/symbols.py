@@ -13,7 +13,7 @@ from wmmadiag.ops.expressions import SymbolScope
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card, Case, Computes, Expression, Variant
 
-Parameters: TypeAlias = Mapping[str, float | int | bool | str]
+GivenParameters: TypeAlias = Mapping[str, float | int | bool | str]
 
 _LEAST = {"int": 1, "count": 0, "reach": -1}
 _BRACES = re.compile(r"\{([^{}]*)\}")

@@ -18,15 +18,13 @@ from wmmadiag.launch import Elsewhere
 from wmmadiag.ops import OPERATIONS, readings
 from wmmadiag.ops.evaluation import judge, reference, tolerance
 from wmmadiag.ops.model import Setting
-from wmmadiag.ops.parts.rounding import Judgement
+from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.results.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.fitting import Meant, fitting_reading
 from wmmadiag.subject.readings import assumed_reading
 from wmmadiag.subject.reference_case import ReferenceCase
 from wmmadiag.subject.storage import Damage, damage, is_poison
-
-Doubles: TypeAlias = NDArray[np.float64]
 
 _MUTE = 0.9  # of the elements
 

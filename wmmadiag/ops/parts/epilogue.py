@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from wmmadiag.ops.parts.late import NDArray, np
-
-Doubles: TypeAlias = "NDArray[np.float64]"
+from wmmadiag.ops.parts.rounding import Doubles
 
 SPREAD = ("scale_a", "scale_b", "bias")
 """Roles that are spread over the result, in the order in which they are applied."""

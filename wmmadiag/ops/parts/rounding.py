@@ -15,6 +15,7 @@ from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.parts.late import NDArray, np
 
 Doubles: TypeAlias = "NDArray[np.float64]"
+Where: TypeAlias = "NDArray[np.bool_]"
 Parameters: TypeAlias = Mapping[str, float | int | bool | str]
 
 U32 = 2.0**-24

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from wmmadiag.ops.parts.late import NDArray, np
+from wmmadiag.ops.parts.rounding import Doubles, Where
 
-Doubles: TypeAlias = "NDArray[np.float64]"
-Where: TypeAlias = "NDArray[np.bool_]"
 Rows: TypeAlias = "slice | NDArray[np.intp]"
 
 ROLES = ("bias", "mask", "alibi_slopes", "lengths")

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from wmmadiag.ops.parts.late import NDArray, np
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.score_terms import ScoreTerms
-
-Doubles: TypeAlias = "NDArray[np.float64]"
 
 _CHUNK_ELEMENTS = 1 << 20
 

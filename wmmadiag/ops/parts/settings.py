@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Alternative, Choice, Kind, Parameter
+from wmmadiag.ops.model import Alternative, Choice, Parameter, ParameterKind
 from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS
 
 FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
@@ -36,7 +36,12 @@ def epilogue(what: str = "bias and activation") -> dict[str, Parameter]:
 
 
 def by_value(
-    question: str, kind: Kind, parameter: str, answers: Mapping[str, str], *roles: str, types: tuple[str, ...] = ()
+    question: str,
+    kind: ParameterKind,
+    parameter: str,
+    answers: Mapping[str, str],
+    *roles: str,
+    types: tuple[str, ...] = (),
 ) -> Choice:
     """A question that one parameter answers. `answers`: name → its value."""
     return Choice(

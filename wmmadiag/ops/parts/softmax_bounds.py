@@ -8,10 +8,10 @@ from typing import TypeAlias
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Arithmetic, Doubles
 
-Rows: TypeAlias = "NDArray[np.float32] | NDArray[np.float64]"
+RowValues: TypeAlias = "NDArray[np.float32] | NDArray[np.float64]"
 
 
-def rescalings(scores: Rows) -> Doubles:
+def rescalings(scores: RowValues) -> Doubles:
     """How often an online softmax may change its running maximum, per row.
 
     A rescaling by exp(0) is exact, so only changes count. Tiles' and keys' order is the kernel's choice: taken is the
@@ -22,7 +22,7 @@ def rescalings(scores: Rows) -> Doubles:
         scores: (rows, keys), masked entries -inf.
     """
 
-    def records(ordered: Rows) -> Doubles:
+    def records(ordered: RowValues) -> Doubles:
         running = np.maximum.accumulate(ordered, axis=-1)
         return np.asarray(np.count_nonzero(running[:, 1:] > running[:, :-1], axis=-1), np.float64)
 
@@ -45,7 +45,7 @@ class WeightErrors:
 SLACK = 1.001
 
 
-def weight_errors(scores: Doubles, score_error: Rows | float, model: Arithmetic) -> WeightErrors:
+def weight_errors(scores: Doubles, score_error: RowValues | float, model: Arithmetic) -> WeightErrors:
     """Errors of exp(s - m) / Σ exp(s - m), numerator by numerator.
 
     With u the unit of scalar work, m the row's maximum and R the number of rescalings:

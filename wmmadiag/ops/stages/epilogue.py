@@ -7,9 +7,9 @@ from functools import partial
 
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
 from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.stages.model import ExpectedOutput, StageCase
 from wmmadiag.ops.stages.products import ProductStages, StageValues
-from wmmadiag.ops.stages.readings import Doubles
 
 
 class EpilogueStages(ProductStages):

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeAlias
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.stages.readings import Doubles, Fit, Groups
+from wmmadiag.ops.parts.rounding import Doubles
+from wmmadiag.ops.stages.readings import Fit, Groups
 from wmmadiag.place import Place
 
 Coverage: TypeAlias = tuple[tuple[int, int], ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wmmadiag.ops.model import ROW
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Arithmetic, arithmetic, product_error
+from wmmadiag.ops.parts.rounding import Arithmetic, Doubles, arithmetic, product_error
 from wmmadiag.ops.stages.model import (
     Coverage,
     ExpectedOutput,
@@ -20,7 +20,7 @@ from wmmadiag.ops.stages.model import (
     StageReading,
     StageWords,
 )
-from wmmadiag.ops.stages.readings import Doubles, scaled, uniform_factor
+from wmmadiag.ops.stages.readings import scaled, uniform_factor
 
 
 @dataclass(frozen=True, slots=True)

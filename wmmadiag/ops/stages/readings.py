@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from wmmadiag.ops.parts.late import NDArray, np
+from wmmadiag.ops.parts.rounding import Doubles, Where
 
-Doubles: TypeAlias = "NDArray[np.float64]"
-Where: TypeAlias = "NDArray[np.bool_]"
 Groups: TypeAlias = "NDArray[np.int64]"
 
 _LARGEST_HALF = 65000.0

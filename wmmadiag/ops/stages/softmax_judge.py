@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import sum_error
+from wmmadiag.ops.parts.rounding import Doubles, Where, sum_error
 from wmmadiag.ops.parts.score_terms import HIDDEN
 from wmmadiag.ops.stages.model import (
     INNER,
@@ -26,10 +26,8 @@ from wmmadiag.ops.stages.model import (
 )
 from wmmadiag.ops.stages.products import gathered
 from wmmadiag.ops.stages.readings import (
-    Doubles,
     Fit,
     Groups,
-    Where,
     groups_of,
     proportional_sums,
     proportional_weights,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import sum_error
+from wmmadiag.ops.parts.rounding import Doubles, sum_error
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import ScoreRows
 from wmmadiag.ops.stages.model import Coverage, ExpectedOutput, ExpectedProduct, StageCase
 from wmmadiag.ops.stages.products import ProductStages, StageValues
-from wmmadiag.ops.stages.readings import Doubles
 
 
 def keys_of(coverage: Coverage) -> slice | NDArray[np.int64]:

@@ -18,7 +18,7 @@ from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import parsed_expression
 from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name, read_program
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import Number, Term, Values
+from wmmadiag.hostcode.terms import Number, SymbolValues, Term
 from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
@@ -99,7 +99,7 @@ class SourceKernel:
     together: LaunchSteps | None = None  # of the kernels of one host function that are judged as one: what it launches
 
     @property
-    def usual(self) -> Values:
+    def usual(self) -> SymbolValues:
         """Usual values of host symbols."""
         return self.machine.usual if self.machine is not None else {}
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.host import HostRun
 from wmmadiag.hostcode.program import HostFunction
-from wmmadiag.hostcode.terms import Term, Values, symbols, value
+from wmmadiag.hostcode.terms import SymbolValues, Term, symbols, value
 from wmmadiag.hostcode.types import is_open, plain
 from wmmadiag.hostcode.values import Value
 
@@ -50,7 +50,7 @@ def other_instantiations(
     return tuple(one for one in names if one not in ("", taken))
 
 
-def _may_be_made(launch: HostLaunch, usual: Values) -> bool:
+def _may_be_made(launch: HostLaunch, usual: SymbolValues) -> bool:
     """Whether the conditions before a launch hold for some plain sizes: `if (gcd(8, d) == 16)` holds for none."""
 
     def holds(size: int) -> bool:

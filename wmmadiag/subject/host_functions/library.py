@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from wmmadiag.compile import cache
 from wmmadiag.compile.host_compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.csource.scalars import scalar_named
+from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.subject.host_functions.text import CallArray
-
-Doubles: TypeAlias = NDArray[np.float64]
 
 UNWRITTEN, UNSAID = -1.0, -2.0
 """The magnitudes of an element that nothing has written, and of a NaN that the source writes, as in `real.hpp`."""

@@ -16,13 +16,11 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.hostcode.program import HostProgram, read_program
 from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.expressions import ExpressionError, evaluate
-from wmmadiag.ops.parts.rounding import output_rounding
+from wmmadiag.ops.parts.rounding import Doubles, output_rounding
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.host_functions import library
 from wmmadiag.subject.host_functions.text import CallArray, arrays_in, source_text
 from wmmadiag.subject.reference_case import ReferenceCase
-
-Doubles = NDArray[np.float64]
 
 ANY = 1e300
 """The bound of an element that the function leaves as it is: what a kernel writes there is not judged."""
