@@ -388,6 +388,21 @@ YIELDS = [
         "float x = a[0]; for (int i = threadIdx.x; i < n; i += 32) { x = fmaxf(x, a[i]); } out[0] = x;",
         "} for (int lanes_ = 16; lanes_ > 0; lanes_ /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes_));",
     ),
+    (
+        "fragment_mapped",
+        f"{PRODUCT} wmma::mma_sync(f, x, y, f);",
+        "for (int i_ = 0; i_ < y.num_elements; ++i_) y.x[i_] = -y.x[i_]; wmma::mma_sync(f, x, y, f);",
+    ),
+    (
+        "fragment_mapped",
+        f"{PRODUCT} for (int i = 0; i < x.num_elements; ++i) x.x[i] = total(x.x[i]); wmma::mma_sync(f, x, y, f);",
+        "for (int i = 0; i < y.num_elements; ++i) y.x[i] = total(y.x[i]); wmma::mma_sync(f",
+    ),
+    (
+        "fragment_mapped",
+        f"{PRODUCT} round_all(x); for (int i = 0; i < n; ++i) wmma::mma_sync(f, x, y, f);",
+        "{ round_all(y); wmma::mma_sync(f, x, y, f); }",
+    ),
 ]
 
 NEVER = [
@@ -415,6 +430,12 @@ NEVER = [
     ("barrier_more", f"{SHARED} s[t] = a[t]; out[t] = s[t ^ 1];", "__threadfence(); __syncthreads();"),
     ("assignment", "auto p = sizes; p = sizes; out[0] = a[0];", "p += sizes"),
     ("rows", "int x = m; int y = n; out[x] = a[y];", "int y = m"),  # nothing of the row goes with the name
+    ("fragment_mapped", f"{PRODUCT} wmma::mma_sync(f, x, y, f); y.x[0] = x.x[0];", "-f.x[i_]; y.x[0]"),  # none reads it
+    (
+        "fragment_mapped",
+        f"{PRODUCT} for (int i = 0; i < 8; ++i) x.x[i] = f.x[i]; wmma::mma_sync(f, x, y, f);",
+        "y.x[i] = f.x[i]",
+    ),  # it is made of another one
     ("completed", "float x = a[0]; out[0] = x;", "x = total(x)"),
     ("quotient_and_remainder", "int r = threadIdx.x & 7, c = threadIdx.x >> 4; out[r] = a[c];", "r = threadIdx.x >> 4"),
     ("quotient_and_remainder", "int r = threadIdx.x % 8, c = threadIdx.x / 16; out[r] = a[c];", "r = threadIdx.x / 16"),
