@@ -6,7 +6,6 @@ Nothing heavy is imported before the first call.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +16,7 @@ from wmmadiag import backends
 from wmmadiag.api.launchable import Kernel
 from wmmadiag.api.options import Macros, SubjectKeywords, subject_options
 from wmmadiag.backends import RunLimits
-from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError, did_you_mean
+from wmmadiag.errors import CompileError, ConfigurationError, did_you_mean
 from wmmadiag.processes.deadline import deadline
 
 if TYPE_CHECKING:
@@ -352,21 +351,22 @@ def diagnosis(
     from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.one_of_several import one_of_several
     from wmmadiag.subject.settling import read_right
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
     card = _opened(subject, subject_options(**said), together=True)
-    if card.derived is not None and card.derived.kernel.together is not None:
-        several = list(dict.fromkeys(one.entry for one in card.derived.kernel.together.stages))
-        raise UnsupportedError(
-            f"'{card.entry}' launches several kernels, which were judged as one; a diagnosis is of one kernel",
-            hint=f"name it: --entry {shlex.quote(several[0])}",
-        )
     target, compiling = card_target(card, arch, backend), SubjectCompiler(compiler, use_cache=use_cache)
-    card = read_right(
-        card, target, lambda one: check_card(one, arch=target, inputs=inputs, seed=seed, compiler=compiling)
-    )
+
+    def checked(one: Card) -> KernelReport:
+        return check_card(one, arch=target, inputs=inputs, seed=seed, compiler=compiling)
+
+    def read(one: Card) -> Card:
+        return read_right(one, target, checked)
+
+    several = card.derived is not None and card.derived.kernel.together is not None
+    card = one_of_several(card, read, lambda one: checked(one).status == "passed") if several else read(card)
     return diagnose_card(
         card, arch=target, backend=backend, variant=variant, cases=cases, seed=seed,
         inputs=inputs, checks=checks, effort=effort, progress=progress, compiler=compiling,

@@ -32,7 +32,8 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
     bench = found.bench
     first = found.baseline[found.failing.name] if found.failing is not None else None
     causes = tuple(causes_of(found, first)) if first is not None else ()
-    outcome = _outcome(first, causes, bench.card.assumed)
+    assumed = (*bench.card.assumed, *_empty_headers(first))
+    outcome = _outcome(first, causes, assumed)
     ledger = found.ledger
     return Diagnosis(
         name=bench.card.name,
@@ -57,8 +58,14 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
         seconds=seconds,
         work=_work(ledger),
         repeat=repeat,
-        assumed=bench.card.assumed,
+        assumed=assumed,
     )
+
+
+def _empty_headers(first: CaseRun | None) -> list[str]:
+    """Headers that are not there: what they define may be another than what the compiler took."""
+    notes = first.compilation.notes if first is not None and first.compilation is not None else ()
+    return [one.message for one in notes if one.kind == "stub-header"]
 
 
 def _outcome(first: CaseRun | None, causes: Sequence[Cause], assumed: Sequence[str]) -> Outcome:

@@ -1,0 +1,60 @@
+"""A diagnosis of a source whose host function launches several kernels is of the one that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+import wmmadiag
+from wmmadiag.errors import UnsupportedError
+
+SOURCE = """#include <cuda_fp16.h>
+#include "nothere.h"
+#include <mma.h>
+using namespace nvcuda;
+__global__ void to_half(const float* x, half* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = __float2half(x[i]);
+}
+__global__ void wmma_gemm(const half* A, const half* B, float* C, int M, int N, int K) {
+  int m = blockIdx.y * 16, n = blockIdx.x * 16;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+  wmma::fill_fragment(c, 0.f);
+  for (int k = 0; k < K; k += 16) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+    wmma::load_matrix_sync(a, A + m * K + k, K);
+    wmma::load_matrix_sync(b, B + k * N + n, N);
+    wmma::mma_sync(c, a, b, c);
+  }
+  wmma::store_matrix_sync(C + m * N + n, c, N, wmma::mem_row_major);
+}
+void gemm(const float* A, const float* B, float* C, half* a16, half* b16, int M, int N, int K) {
+  to_half<<<(M * K + 255) / 256, 256>>>(A, a16, M * K);
+  to_half<<<(N * K + 255) / 256, 256>>>(B, b16, N * K);
+  wmma_gemm<<<dim3(N / 16, M / 16), 32>>>(a16, b16, C, M, N, K);
+}
+"""
+
+
+def diagnosed(tmp_path, old, new):
+    path = tmp_path / "k.cu"
+    path.write_text(SOURCE.replace(old, new))
+    assert old == new or path.read_text() != SOURCE
+    return wmmadiag.diagnosis(path, effort="quick")
+
+
+def test_the_kernel_that_is_wrong_alone_is_looked_at(tmp_path):
+    found = diagnosed(tmp_path, "B + k * N + n", "B + k * N + m")
+    assert "k.cu:17" in found.causes[0].place and found.causes[0].verdict == "likely"  # what it computes was taken so
+    assert any("wmma_gemm is wrong alone" in one for one in found.assumed)
+    assert any("nothere.h was not found and is taken as empty" in one for one in found.assumed)
+
+
+def test_right_ones_are_right_together(tmp_path):
+    assert diagnosed(tmp_path, "", "").outcome == "right"
+
+
+def test_one_is_asked_for_where_none_is_wrong_alone(tmp_path):
+    with pytest.raises(UnsupportedError, match="right alone: wmma_gemm") as asked:
+        diagnosed(tmp_path, "y[i] = __float2half(x[i])", "y[i] = __float2half(x[i] * 2)")
+    assert "--entry to_half" in asked.value.hint

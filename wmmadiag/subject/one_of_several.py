@@ -1,0 +1,67 @@
+"""Of several kernels that are wrong together the one to look at: the one that is wrong by itself, too."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from wmmadiag.errors import UnsupportedError, WmmadiagError
+from wmmadiag.subject.card import Card
+
+ReadRight = Callable[[Card], Card]
+"""A derived card by the reading under which its kernel is right, as `wmmadiag.subject.settling.read_right` takes it."""
+
+
+def one_of_several(card: Card, read: ReadRight, is_right: Callable[[Card], bool]) -> Card:
+    """The card of the kernel that a diagnosis of several is about; the card itself where they are right together.
+
+    Args:
+        card: derived from a host function that launches several kernels.
+        is_right: runs a card's cases.
+
+    Raises:
+        UnsupportedError: none of them is wrong by itself as what it is known to compute, or more than one.
+    """
+    derived = card.derived
+    assert derived is not None and derived.kernel.together is not None
+    whole = read(card)
+    if is_right(whole):
+        return whole
+    right: list[tuple[str, Card]] = []
+    wrong: list[tuple[str, Card]] = []
+    unknown: list[str] = []
+    for entry, own in _alone(card):
+        if own is None:
+            unknown.append(entry)
+            continue
+        taken = read(own)
+        (right if is_right(taken) else wrong).append((entry, taken))
+    names = [entry for entry, _ in right]
+    if len(wrong) == 1:
+        _, found = wrong[0]
+        told = [f"{', '.join(names)}: right alone"] * bool(right)
+        told += [f"{', '.join(unknown)}: not looked at, since nothing tells what it computes alone"] * bool(unknown)
+        said = f"of the kernels that '{card.entry}' launches, which are wrong together, {found.entry} is wrong alone"
+        return replace(found, assumed=(*found.assumed, "; ".join([said, *told])))
+    open_ones = [*(entry for entry, _ in wrong), *unknown] or names
+    alone = f", and right alone: {', '.join(names)}" if names else ""
+    raise UnsupportedError(
+        f"'{card.entry}' launches several kernels, which are wrong together{alone}; a diagnosis is of one kernel",
+        hint=f"name one: --entry {shlex.quote(open_ones[0])}, with --computes where its source does not say what",
+    )
+
+
+def _alone(card: Card) -> Iterator[tuple[str, Card | None]]:
+    """Each kernel with its own card; None where nothing tells for sure what it computes alone."""
+    from wmmadiag.subject.drafts.derive import derived_card
+
+    derived = card.derived
+    assert derived is not None and derived.kernel.together is not None
+    for entry in dict.fromkeys(one.entry for one in derived.kernel.together.stages):
+        try:
+            own = derived_card(card.path, replace(derived.options, entry=entry, computes=""))
+        except WmmadiagError:
+            yield entry, None
+            continue
+        yield entry, None if own.derived is None or own.derived.doubt or own.derived.near else own
