@@ -92,7 +92,7 @@ NAMES: Sequence[Name] = (
         "An accumulator that is not cleared, cleared too often, overwritten where it should be added to, or not carried"
         " from one step to the next.",
         ("accumulation",),
-        ("initial", "rescaled", "scaled"),
+        ("initial", "rescaled", "scaled", "set_beside"),
     ),
     Name(
         "copy-size",

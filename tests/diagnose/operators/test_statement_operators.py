@@ -389,6 +389,27 @@ YIELDS = [
         "} for (int lanes_ = 16; lanes_ > 0; lanes_ /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes_));",
     ),
     (
+        "set_beside",
+        f"{SHARED} __shared__ float l[64]; s[t] = -INFINITY; {{ int r = m; s[r] = a[r]; l[r] = l[r] * alpha + a[r]; }}",
+        "s[t] = -INFINITY; l[t] = 0",
+    ),
+    (
+        "set_beside",
+        f"{SHARED} __shared__ float l[64]; for (int i = 0; i < n; ++i) s[i] = -1.0f; l[t] = fmaxf(l[t], a[t]);",
+        "{ s[i] = -1.0f; l[i] = -INFINITY; }",
+    ),
+    (
+        "set_beside",
+        f"{SHARED} __shared__ float l[64]; for (int d = t; d < n; d += 32) {{ s[d] = a[d]; }}"
+        " for (int d = t; d < n; d += 32) { l[d * 2] *= alpha; l[d * 2] += s[d]; }",
+        "s[d] = a[d]; l[d * 2] = 0",
+    ),
+    (
+        "set_beside",
+        f"{SHARED} __shared__ int l[64]; s[t] = a[t]; atomicAdd(&l[t], m); out[t] = l[t];",
+        "s[t] = a[t]; l[t] = 0; atomicAdd",
+    ),
+    (
         "fragment_mapped",
         f"{PRODUCT} wmma::mma_sync(f, x, y, f);",
         "for (int i_ = 0; i_ < y.num_elements; ++i_) y.x[i_] = -y.x[i_]; wmma::mma_sync(f, x, y, f);",
@@ -436,6 +457,12 @@ NEVER = [
         f"{PRODUCT} for (int i = 0; i < 8; ++i) x.x[i] = f.x[i]; wmma::mma_sync(f, x, y, f);",
         "y.x[i] = f.x[i]",
     ),  # it is made of another one
+    ("set_beside", f"{SHARED} __shared__ float l[64]; l[t] = 0.0f; s[t] = 1.0f; l[t] += a[t];", "l[t] = 0.0f; l"),
+    (
+        "set_beside",  # of another type, and no place of it has a name there
+        f"{SHARED} __shared__ int l[64]; s[t] = 0.0f; {{ int r = m; l[r] += m; }}",
+        "s[t] = 0.0f; l[",
+    ),
     ("completed", "float x = a[0]; out[0] = x;", "x = total(x)"),
     ("quotient_and_remainder", "int r = threadIdx.x & 7, c = threadIdx.x >> 4; out[r] = a[c];", "r = threadIdx.x >> 4"),
     ("quotient_and_remainder", "int r = threadIdx.x % 8, c = threadIdx.x / 16; out[r] = a[c];", "r = threadIdx.x / 16"),

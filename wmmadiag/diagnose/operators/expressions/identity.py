@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.making import Draft, Text, replaced
@@ -23,10 +23,7 @@ _NAMED = frozenset({"name", "member", "subscript"})
 @operator
 def identity(program: Program) -> Iterator[Draft]:
     """What changes no sum, product, greatest or least of real numbers, for the constant that it begins with."""
-    kept: dict[str, dict[str, None]] = {}
-    for one in program.all_expressions():
-        for name, how in _accumulated(one):
-            kept.setdefault(name, {})[how] = None
+    begun = begun_with(program)
     for one in program.expressions:
         if (
             one.varying is not False
@@ -35,10 +32,18 @@ def identity(program: Program) -> Iterator[Draft]:
             or one.kind not in ("literal", "unary", "name")
         ):
             continue
-        for how in kept.get(_begun(one), ()):
-            for text in _IDENTITIES[how]:
-                if text != one.text:
-                    yield replaced(one, Text(text, precedence.UNARY if text.startswith("-") else precedence.PRIMARY))
+        for text in begun.get(_begun(one), ()):
+            if text != one.text:
+                yield replaced(one, Text(text, precedence.UNARY if text.startswith("-") else precedence.PRIMARY))
+
+
+def begun_with(program: Program) -> Mapping[str, Sequence[str]]:
+    """What each variable or array may begin with, by how it is accumulated."""
+    found: dict[str, dict[str, None]] = {}
+    for one in program.all_expressions():
+        for name, how in _accumulated(one):
+            found.setdefault(name, {}).update(dict.fromkeys(_IDENTITIES[how]))
+    return {name: tuple(texts) for name, texts in found.items()}
 
 
 def _accumulated(one: Expression) -> Iterator[tuple[str, str]]:
