@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wmmadiag.gate.task import Task, TaskOutcome
     from wmmadiag.programs.build import BuiltProgram
     from wmmadiag.programs.run import ProgramResult
+    from wmmadiag.programs.spec import ProgramSpec
     from wmmadiag.results.run import KernelRun
 
 SECONDS = 30.0
@@ -143,7 +144,8 @@ def check_program(
     """
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.programs.build import build
-    from wmmadiag.programs.run import program_spec, run_program
+    from wmmadiag.programs.run import run_program
+    from wmmadiag.programs.spec import ProgramSpec
 
     own = base_name(str(task.options.get("entry") or ""))
     made = ProgramCheck(task.path, compared=own)
@@ -155,7 +157,7 @@ def check_program(
     )  # fmt: skip
     try:
         program = build([task.path], options)
-        spec = program_spec(
+        spec = ProgramSpec(
             options, checks=args.checks, capture=True, schedules=args.schedules, threads=args.threads,
             use_cache=not args.no_cache, instructions=args.budget_instructions or 0,
         )  # fmt: skip
@@ -174,7 +176,7 @@ def check_program(
         if time.perf_counter() - begun < limit:
             made.judged.append((launch["where"], _judged(task, launch)))
     if made.passed and not settled(outcome) and made.compares is None:
-        idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": own or "*"}
+        idle = replace(spec, checks="none", capture=False, schedules=0, idle=own or "*")
         name = str(task.path.with_suffix(""))
         made.compares, made.partly = _compares(program, idle, name, [], made.result.status, limit)
     if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
@@ -187,17 +189,17 @@ def check_program(
 
 
 def _compares(
-    program: BuiltProgram, idle: Mapping[str, Any], name: str, words: list[str], status: int, seconds: float
+    program: BuiltProgram, idle: ProgramSpec, name: str, words: list[str], status: int, seconds: float
 ) -> tuple[bool, bool]:
     """Whether a program ends otherwise where kernels do nothing, and where they do half; whether in the first alone."""
     from wmmadiag.programs.run import run_program
 
-    def ends_so(spec: Mapping[str, Any]) -> bool:
+    def ends_so(spec: ProgramSpec) -> bool:
         return run_program(program, spec, name, words, seconds=seconds, quiet=True).status == status
 
     if ends_so(idle):
         return False, False
-    partly = ends_so({**idle, "halves": True})
+    partly = ends_so(replace(idle, halves=True))
     return not partly, partly
 
 
@@ -207,7 +209,7 @@ def _launches(result: ProgramResult, kernel: str) -> bool:
 
 
 def _called_otherwise(
-    task: Task, kernel: str, options: CompileOptions, spec: Mapping[str, Any], limit: float, *, at_its_own: bool
+    task: Task, kernel: str, options: CompileOptions, spec: ProgramSpec, limit: float, *, at_its_own: bool
 ) -> tuple[ProgramResult, str] | None:
     """A run of the program that launches the kernel and is right by its own comparison, with what is other in words.
 
@@ -224,8 +226,8 @@ def _called_otherwise(
     host = host_of(task.path, options, kernel) if kernel else None
     ways = arguments_for(kernel, host) if host is not None else [[]]
     extended = replace(options, include_paths=(*options.include_paths, task.path.resolve().parent))
-    spec = {**spec, "include_paths": list(map(str, extended.include_paths))}
-    idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": kernel or "*"}
+    spec = replace(spec, options=extended)
+    idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel or "*")
     name = str(task.path.with_suffix(""))
     until = time.perf_counter() + _ALL * limit
     for one in smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]]):

@@ -86,7 +86,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.programs.build import build
-    from wmmadiag.programs.run import program_spec, run_program
+    from wmmadiag.programs.run import run_program
+    from wmmadiag.programs.spec import ProgramSpec
 
     words: list[str] = args.words
     own = words[words.index("--") + 1 :] if "--" in words else []
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         arch=args.arch, macros=definitions(args.define), include_paths=tuple(map(Path, args.include)), std=args.std,
         extra=extra,
     )  # fmt: skip
-    spec = program_spec(
+    spec = ProgramSpec(
         options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
         use_cache=not args.no_cache, instructions=args.budget_instructions or 0, seconds=args.budget_seconds or 0.0,
         sample=args.sample_blocks, memory=args.memory, leaks=args.leaks,

@@ -51,10 +51,11 @@ def captured_launches(
         WmmadiagError: it cannot be built, or not be run to its end, or there is no such launch.
     """
     from wmmadiag.programs.build import build
-    from wmmadiag.programs.run import program_spec, run_program
+    from wmmadiag.programs.run import run_program
+    from wmmadiag.programs.spec import ProgramSpec
 
     program = build([source], options)
-    spec = program_spec(options, checks="none", capture=True, instructions=instructions)
+    spec = ProgramSpec(options, checks="none", capture=True, instructions=instructions)
     result = run_program(program, spec, str(source.with_suffix("")), arguments, quiet=quiet)
     if result.ended or result.internal:
         raise UndecidedError(

@@ -7,22 +7,24 @@ import ctypes
 import dataclasses
 import json
 import os
+import pickle
 import resource
 import signal
 import struct
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.compile.names import demangle
-from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import Budget, EmulatorOptions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.processes.life import bind_to_parent
 from wmmadiag.programs.build import BuiltProgram, read_program
 from wmmadiag.programs.properties import device_properties
+from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.programs.symbols import Symbol
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ class Served:
 
     mode = ctypes.RTLD_GLOBAL
 
-    def __init__(self, spec: dict[str, Any], findings: int) -> None:
+    def __init__(self, spec: ProgramSpec, folder: Path, runtime: Path, includes: Sequence[Path], findings: int) -> None:
         self.spec, self.findings = spec, findings
-        self.program: BuiltProgram = read_program(Path(spec["folder"]), Path(spec["runtime"]))
+        self.program: BuiltProgram = read_program(folder, runtime)
         self.runtime = ctypes.CDLL(str(self.program.runtime), mode=self.mode)
         for name in (
             "wmmadiag_memory",
@@ -98,9 +100,9 @@ class Served:
         ):
             getattr(self.runtime, name).restype = ctypes.c_uint64
         self.runtime.wmmadiag_view.argtypes = (ctypes.c_uint64,)
-        for folder in spec.get("includes", ()):
-            self.runtime.wmmadiag_include(folder.encode())
-        self.properties = device_properties(spec["arch"], spec.get("memory", 0))
+        for one in includes:
+            self.runtime.wmmadiag_include(str(one).encode())
+        self.properties = device_properties(spec.options.arch, spec.memory)
         self.starts = [one.start for one in self.program.kernels]
         self.base, self.told = 0, 0.0
         self.kept: list[object] = []
@@ -122,14 +124,14 @@ class Served:
 
     def finished(self) -> None:
         """The program has ended by itself."""
-        if self.spec.get("leaks"):
+        if self.spec.leaks:
             self.runtime.wmmadiag_leaks()
         self.send(launches=self.launches())
 
     def begin(self) -> None:
         """Tell the runtime who serves it; this process is the program's alone."""
         self.runtime.wmmadiag_begin(ctypes.byref(self.host))
-        if self.spec["checks"] != "none" and not self.spec.get("idle"):
+        if self.spec.checks != "none" and not self.spec.idle:
             self.runtime.wmmadiag_guard()
 
     def send(self, **record: Any) -> None:
@@ -194,26 +196,19 @@ class Served:
             )
             placed.append((one, address))
             self.shadows[self.located() + one.start] = (one, address)
-        checks = select(spec["checks"])
-        budget = Budget(spec["instructions"], spec["seconds"])
+        checks = select(spec.checks)
+        budget = Budget(spec.instructions, spec.seconds)
         progress = BlockProgress()
-        how = EmulatorOptions(
-            threads=spec["threads"], budget=budget, checks=native_names(checks), begun=progress.address
-        )
-        options = CompileOptions(
-            arch=spec["arch"], macros=spec["macros"], include_paths=tuple(map(Path, spec["include_paths"])),
-            std=spec["std"], extra=tuple(spec["extra"]),
-        )  # fmt: skip
+        how = EmulatorOptions(threads=spec.threads, budget=budget, checks=native_names(checks), begun=progress.address)
         self.device = DeviceHalf(
-            self.program.units, options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
-            self.runtime.wmmadiag_view, spec["use_cache"],
+            self.program.units, spec.options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
+            self.runtime.wmmadiag_view, spec.use_cache,
         )  # fmt: skip
         self.launcher = Launcher(
-            self.runtime, checks, spec["schedules"], spec["every_launch"], spec.get("sample", 0), progress=progress,
-            idle=spec.get("idle", ""),
-            halves=spec.get("halves", False),
+            self.runtime, checks, spec.schedules, spec.every_launch, spec.sample, progress=progress,
+            idle=spec.idle, halves=spec.halves,
         )  # fmt: skip
-        if spec.get("capture"):
+        if spec.capture:
             self.launcher.capture = self.captured
 
     def kernel(self, address: int, info: Any) -> int:
@@ -356,14 +351,15 @@ def _own_name(symbol: str) -> str:
 
 
 def main() -> None:
-    """Run the program that the words of the command line describe: spec, descriptors, name, its own arguments."""
-    spec, findings, watched, *words = sys.argv[1:]
+    """Run the program that the words of the command line describe: its spec, descriptors, name, its own arguments."""
+    told, findings, watched, *words = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     bind_to_parent(int(watched))
-    served = Served(json.loads(Path(spec).read_text("utf-8")), int(findings))
+    spec, folder, runtime, includes = pickle.loads(Path(told).read_bytes())
+    served = Served(spec, folder, runtime, includes, int(findings))
     for note in served.program.notes:
         served.send(note=note)
-    if most := served.spec.get("memory", 0):
+    if most := spec.memory:
         whole = _OWN_MEMORY + 4 * most  # the emulator's, which keeps notes of the device's, too
         resource.setrlimit(resource.RLIMIT_DATA, (whole, whole))
     system = ctypes.CDLL(None)

@@ -9,11 +9,13 @@ import os
 import types
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.programs.child import Served
 from wmmadiag.programs.run import ProgramFinding, ProgramResult, take_record
+from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.results.finding_lines import finding_lines
 
 LAUNCH_FAILURE = 719
@@ -52,11 +54,11 @@ class InProcess(Served):
     # Torch's CUDA build has NVIDIA's runtime in everybody's reach: ours, and the library, look at their own first.
     mode = os.RTLD_NOW | os.RTLD_DEEPBIND
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: ProgramSpec, folder: Path, runtime: Path) -> None:
         self.file = os.memfd_create("findings")  # as long as the library, which is never unloaded
         self.read = 0
         self.stopped: BaseException | None = None
-        super().__init__(spec, self.file)
+        super().__init__(spec, folder, runtime, (), self.file)
 
     def begin(self) -> None:
         """Serve from now on: another library may have been served since the last call."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,12 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wmmadiag.checks.registry import select
-from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.toolchain import toolchain
-from wmmadiag.emulator.limits import limits
 from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
+from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.results.model import ReportedFinding
 
 UNDECIDED = 3
@@ -68,49 +67,9 @@ class ProgramResult:
         return self.status if self.status >= 0 else 128 - self.status
 
 
-def program_spec(
-    options: CompileOptions,
-    *,
-    checks: str,
-    capture: bool = False,
-    schedules: int = 0,
-    every_launch: bool = False,
-    threads: int = 0,
-    use_cache: bool = True,
-    instructions: int = 0,
-    seconds: float = 0.0,
-    sample: int = 0,
-    memory: int = 0,
-    leaks: bool = False,
-    idle: str = "",
-) -> dict[str, Any]:
-    """What the child needs to know besides the program: how kernels are compiled, watched and limited (0: not).
-
-    Args:
-        sample: blocks of a launch that are watched.
-        memory: bytes that the device has.
-        leaks: whether memory that is never freed is told.
-        idle: the plain name of a kernel that does nothing; "*": all.
-
-    Raises:
-        ConfigurationError: there is no check of some name.
-        UnsupportedError: an architecture that is not emulated.
-    """
-    select(checks)
-    limits(options.arch)
-    options = options.of_a_program()
-    return {
-        "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),
-        "std": options.std, "extra": list(options.extra), "checks": checks, "schedules": schedules,
-        "every_launch": every_launch, "threads": threads, "use_cache": use_cache, "instructions": instructions,
-        "seconds": seconds, "capture": capture, "sample": sample, "memory": memory, "leaks": leaks,
-        "idle": idle, "includes": list(map(str, toolchain().includes)),
-    }  # fmt: skip
-
-
 def run_program(
     program: BuiltProgram,
-    spec: Mapping[str, Any],
+    spec: ProgramSpec,
     name: str,
     arguments: Sequence[str],
     *,
@@ -121,17 +80,16 @@ def run_program(
     """Run a built program; its standard streams are this process's.
 
     Args:
-        spec: what `child.Served` reads besides the program.
         name, arguments: its `argv`.
         seconds: after which it is ended; 0: never.
         quiet: what it prints is kept in the result, and it reads nothing.
         output: the file descriptor that takes the place of its standard output.
     """
-    whole = {**spec, "folder": str(program.library.parent), "runtime": str(program.runtime)}
+    served = (spec, program.library.parent, program.runtime, toolchain().includes)
     result = ProgramResult(0)
     records: dict[tuple[str, ...], ProgramFinding] = {}
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file, tempfile.TemporaryFile() as said:
-        json.dump(whole, file)
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file, tempfile.TemporaryFile() as said:
+        pickle.dump(served, file)
         file.flush()
         ours, theirs = os.pipe()
         watched, life = os.pipe()

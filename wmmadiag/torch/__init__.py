@@ -29,6 +29,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.programs.build import build
 from wmmadiag.programs.extension import InProcess, KernelFindings, wrapped
 from wmmadiag.programs.shipped import NATIVE
+from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.torch.inline import inline_files
 
 __all__ = ["KernelFindings", "load", "load_inline"]
@@ -110,13 +111,8 @@ def load(
     program = build(
         [*paths, NATIVE / "torch" / "memory.cpp"], options, host_options=_host_options(torch), late_options=late
     )
-    spec = {
-        "folder": str(program.library.parent), "runtime": str(program.runtime), "arch": arch, "checks": checks,
-        "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)), "std": options.std,
-        "extra": list(options.extra), "schedules": 0, "every_launch": True, "threads": 0, "use_cache": True,
-        "instructions": 0, "seconds": 0.0,
-    }  # fmt: skip
-    served = InProcess(spec)
+    spec = ProgramSpec(options, checks=checks, every_launch=True)
+    served = InProcess(spec, program.library.parent, program.runtime)
     module = _imported(name, program.library)
     ctypes.CDLL(str(program.library)).wmmadiag_torch_begin()
     _cuda_is_the_cpu(torch, served.properties)
