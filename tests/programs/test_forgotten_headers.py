@@ -39,3 +39,14 @@ def test_what_a_later_standard_has_names_that(tmp_path: Path) -> None:
     )
     done = run(tmp_path, text)
     assert done.returncode == 2 and "next: compile it as C++20: --std c++20" in done.stderr
+
+
+def test_a_name_of_thrust_is_read_from_the_header_that_brings_it(tmp_path: Path) -> None:
+    text = (
+        "#include <thrust/host_vector.h>\n#include <thrust/iterator/zip_iterator.h>\n#include <cstdio>\nint main() {\n"
+        "    thrust::host_vector<int> a(2, 3), b(2, 4);\n"
+        "    auto both = thrust::make_zip_iterator(a.begin(), b.begin());\n"
+        '    std::printf("%d\\n", thrust::get<1>(both[1]));\n}\n'
+    )
+    done = run(tmp_path, text)
+    assert (done.stdout, done.returncode) == ("4\n", 0), done.stderr

@@ -183,10 +183,13 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
         if any((folder / policies).is_file() for folder in folders):
             yield f"{_READ}{policies}"
     for name in dict.fromkeys(_NO_MEMBER_OF_THRUST.findall(refusal)):
-        declared = re.compile(rf"\b{name}\(|\b(?:struct|class|using) {name}\b|\busing [\w:]*::{name};")
+        # What brings a name as it is does so for its own sake; a call of a member is no declaration.
+        brought = re.compile(rf"\b(?:struct|class|using) {name}\b|\busing [\w:]*::{name};")
+        declared = re.compile(rf"(?<![.>]){name}\(")
         for folder in folders:
             headers = sorted((folder / "thrust").glob("*.h"), key=lambda one: (one.stem != name, one.name))
-            found = next((one for one in headers if declared.search(one.read_text("utf-8", "replace"))), None)
+            texts = {one: one.read_text("utf-8", "replace") for one in headers}
+            found = next((one for what in (brought, declared) for one, text in texts.items() if what.search(text)), None)
             if found is not None:
                 yield f"{_READ}thrust/{found.name}"
                 break
