@@ -213,7 +213,7 @@ cusparseStatus_t cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t descr);
 cusparseStatus_t cusparseSpGEMM_workEstimation(cusparseHandle_t handle, cusparseOperation_t op_a, cusparseOperation_t op_b, const void* alpha,
                                                cusparseConstSpMatDescr_t a, cusparseConstSpMatDescr_t b, const void* beta, cusparseSpMatDescr_t c,
                                                cudaDataType compute, cusparseSpGEMMAlg_t algorithm, cusparseSpGEMMDescr_t descr, size_t* bytes,
-                                               void* buffer);
+                                               void* buffer, WMMADIAG_CALLER);
 cusparseStatus_t cusparseSpGEMM_compute(cusparseHandle_t handle, cusparseOperation_t op_a, cusparseOperation_t op_b, const void* alpha,
                                         cusparseConstSpMatDescr_t a, cusparseConstSpMatDescr_t b, const void* beta, cusparseSpMatDescr_t c,
                                         cudaDataType compute, cusparseSpGEMMAlg_t algorithm, cusparseSpGEMMDescr_t descr, size_t* bytes, void* buffer,
@@ -267,3 +267,5 @@ cusparseStatus_t cusparseCsr2cscEx2_bufferSize(cusparseHandle_t handle, int rows
 cusparseStatus_t cusparseCsr2cscEx2(cusparseHandle_t handle, int rows, int cols, int nnz, const void* values, const int* offsets, const int* columns,
                                     void* to_values, int* to_offsets, int* to_lines, cudaDataType type, cusparseAction_t copied,
                                     cusparseIndexBase_t base, cusparseCsr2CscAlg_t algorithm, void* buffer, WMMADIAG_CALLER);
+
+#include "cusparse_more.h"

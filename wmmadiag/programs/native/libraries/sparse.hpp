@@ -36,6 +36,8 @@ struct cusparseDnMatDescr {
     const void* values;
     cudaDataType type;
     cusparseOrder_t order;
+    int batches = 1;
+    int64_t next = 0;  // elements to the next matrix of a batch
 };
 struct cusparseSpMatDescr {
     cusparseFormat_t format;
@@ -46,6 +48,8 @@ struct cusparseSpMatDescr {
     cudaDataType type;
     cusparseFillMode_t fill = CUSPARSE_FILL_MODE_LOWER;
     cusparseDiagType_t diag = CUSPARSE_DIAG_TYPE_NON_UNIT;
+    int batches = 1;
+    int64_t next_lines = 0, next = 0;  // elements to the next matrix of a batch: of its offsets or rows, of its columns and values
 };
 struct cusparseSpSVDescr {
     bool analysed = false;
@@ -64,6 +68,7 @@ struct Element {
 
 struct cusparseSpGEMMDescr {
     std::vector<wmmadiag::sparse::Element> product;  // of the last computation, row by row
+    int64_t multiplications = 0;                     // that A B takes
 };
 
 namespace wmmadiag::sparse {
@@ -149,7 +154,8 @@ inline void inside(const char* name, const char* what, int64_t index, int64_t si
            "check the matrix's indices, their base and its sizes");
     throw cudaErrorIllegalAddress;
 }
-/// Offsets rise from 0 to the number of elements. Elements behind the last offset are no part of the matrix, and told: the chip's library takes it so.
+/// Offsets rise from 0 to the number of elements. Elements behind the last offset are no part of the matrix, and told: the chip's library takes it
+/// so.
 inline void offsets_hold(const char* name, const std::vector<int64_t>& offsets, int64_t nnz) {
     if (!offsets.empty() && offsets.back() >= 0 && offsets.back() < nnz)
         report("library", "sparse-size", "warning",
@@ -165,99 +171,6 @@ inline void offsets_hold(const char* name, const std::vector<int64_t>& offsets, 
                "check the matrix's offsets, their base and its number of elements");
         throw cudaErrorIllegalAddress;
     }
-}
-
-inline Elements places(const char* name, const cusparseSpMatDescr& a) {
-    Elements out(static_cast<size_t>(a.nnz));
-    const auto minor = indices(name, a.minor, a.minor_index, a.nnz, a.base);
-    const bool by_columns = a.format == CUSPARSE_FORMAT_CSC;
-    if (a.format == CUSPARSE_FORMAT_COO) {
-        const auto major = indices(name, a.lines, a.line_index, a.nnz, a.base);
-        for (size_t i = 0; i < out.size(); ++i) out[i].row = major[i];
-    } else {
-        const int64_t lines = by_columns ? a.cols : a.rows;
-        const auto offsets = indices(name, a.lines, a.line_index, lines + 1, a.base);
-        offsets_hold(name, offsets, a.nnz);
-        out.resize(static_cast<size_t>(lines == 0 ? 0 : offsets.back()));
-        for (int64_t line = 0; line < lines; ++line)
-            for (int64_t i = offsets[static_cast<size_t>(line)]; i < offsets[static_cast<size_t>(line) + 1]; ++i)
-                out[static_cast<size_t>(i)].row = line;
-    }
-    for (size_t i = 0; i < out.size(); ++i) {
-        out[i].column = minor[i];
-        if (by_columns) std::swap(out[i].row, out[i].column);
-        inside(name, "row", out[i].row, a.rows, i);
-        inside(name, "column", out[i].column, a.cols, i);
-    }
-    return out;
-}
-
-inline Elements elements(const char* name, const cusparseSpMatDescr& a, cusparseOperation_t op) {
-    auto out = places(name, a);
-    const auto values = numbers(name, a.values, a.type, static_cast<int64_t>(out.size()));
-    for (size_t i = 0; i < out.size(); ++i) {
-        out[i].value = op == CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE ? std::conj(values[i]) : values[i];
-        if (op != CUSPARSE_OPERATION_NON_TRANSPOSE) std::swap(out[i].row, out[i].column);
-    }
-    return out;
-}
-
-/// Row after row, columns rising; the order among equals is kept.
-inline void sort(Elements& all) {
-    std::stable_sort(all.begin(), all.end(), [](const Element& a, const Element& b) { return a.row != b.row ? a.row < b.row : a.column < b.column; });
-}
-
-/// Writes places and values in the matrix's format; `all` is sorted by rows.
-inline void put_elements(const char* name, const cusparseSpMatDescr& a, Elements all) {
-    const bool by_columns = a.format == CUSPARSE_FORMAT_CSC;
-    if (by_columns)
-        for (auto& one : all) std::swap(one.row, one.column);
-    if (by_columns) sort(all);
-    std::vector<int64_t> major(all.size()), minor(all.size());
-    std::vector<Complex> values(all.size());
-    for (size_t i = 0; i < all.size(); ++i) {
-        major[i] = all[i].row;
-        minor[i] = all[i].column;
-        values[i] = all[i].value;
-    }
-    if (a.format != CUSPARSE_FORMAT_COO) {
-        std::vector<int64_t> offsets(static_cast<size_t>(by_columns ? a.cols : a.rows) + 1);
-        for (const auto line : major) ++offsets[static_cast<size_t>(line) + 1];
-        for (size_t i = 1; i < offsets.size(); ++i) offsets[i] += offsets[i - 1];
-        major = offsets;
-    }
-    put_indices(name, a.lines, a.line_index, major, a.base);
-    put_indices(name, a.minor, a.minor_index, minor, a.base);
-    put_numbers(name, a.values, a.type, values);
-}
-
-/// A dense matrix, row by row.
-struct Dense {
-    size_t rows, cols;
-    std::vector<Complex> values;
-    Complex& at(int64_t i, int64_t j) { return values[static_cast<size_t>(i) * cols + static_cast<size_t>(j)]; }
-    Complex at(int64_t i, int64_t j) const { return values[static_cast<size_t>(i) * cols + static_cast<size_t>(j)]; }
-};
-inline Lines stored(const cusparseDnMatDescr& a) {
-    const bool rows = a.order == CUSPARSE_ORDER_ROW;
-    return {a.values, a.type, static_cast<size_t>(rows ? a.cols : a.rows), static_cast<size_t>(rows ? a.rows : a.cols), static_cast<size_t>(a.ld)};
-}
-inline Dense turned(const Dense& a, bool conjugates) {
-    Dense out{a.cols, a.rows, std::vector<Complex>(a.values.size())};
-    for (size_t i = 0; i < a.rows; ++i)
-        for (size_t j = 0; j < a.cols; ++j) out.values[j * a.rows + i] = conjugates ? std::conj(a.values[i * a.cols + j]) : a.values[i * a.cols + j];
-    return out;
-}
-inline Dense dense(const char* name, const cusparseDnMatDescr& a, cusparseOperation_t op = CUSPARSE_OPERATION_NON_TRANSPOSE) {
-    Dense out{static_cast<size_t>(a.rows), static_cast<size_t>(a.cols), fetch<Complex>(name, stored(a))};
-    if (a.order == CUSPARSE_ORDER_COL) {
-        std::swap(out.rows, out.cols);
-        out = turned(out, false);
-    }
-    return op == CUSPARSE_OPERATION_NON_TRANSPOSE ? out : turned(out, op == CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE);
-}
-inline void put_dense(const char* name, const cusparseDnMatDescr& to, const Dense& a) {
-    put_lines(name, stored(to), to.order == CUSPARSE_ORDER_ROW ? a.values : turned(a, false).values);
 }
 
 /// alpha or beta: read at the call from the host, or in the stream's order from the device.
@@ -301,26 +214,6 @@ void present(const Call& call, const Operands*... operands) {
     (known(call, operands->type), ...);
 }
 
-/// op(A) x = alpha b for every column of b, A's triangle alone.
-inline Dense solved(const char* name, const cusparseSpMatDescr& a, cusparseOperation_t op, Dense x) {
-    auto all = elements(name, a, op);
-    const bool lower = (a.fill == CUSPARSE_FILL_MODE_LOWER) == (op == CUSPARSE_OPERATION_NON_TRANSPOSE);
-    std::vector<std::vector<Element>> rows(x.rows);
-    for (const auto& one : all) rows[static_cast<size_t>(one.row)].push_back(one);
-    for (size_t step = 0; step < x.rows; ++step) {
-        const size_t i = lower ? step : x.rows - 1 - step;
-        Complex diagonal = a.diag == CUSPARSE_DIAG_TYPE_UNIT ? 1 : 0;
-        for (const auto& one : rows[i]) {
-            const auto j = static_cast<size_t>(one.column);
-            if (j == i && a.diag == CUSPARSE_DIAG_TYPE_NON_UNIT) diagonal += one.value;
-            if (lower ? j < i : j > i)
-                for (size_t c = 0; c < x.cols; ++c) x.values[i * x.cols + c] -= one.value * x.values[j * x.cols + c];
-        }
-        for (size_t c = 0; c < x.cols; ++c) x.values[i * x.cols + c] /= diagonal;
-    }
-    return x;
-}
-
 template <class To, class From>
 cusparseStatus_t made(To* to, const From& from) {
     if (to == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
@@ -354,15 +247,6 @@ inline cusparseStatus_t pointed(cusparseSpMatDescr_t mat, cusparseFormat_t forma
     mat->minor = minor;
     mat->values = values;
     return CUSPARSE_STATUS_SUCCESS;
-}
-
-inline Elements nonzeros(const char* name, const cusparseDnMatDescr& a) {
-    const auto full = dense(name, a);
-    Elements out;
-    for (size_t i = 0; i < full.rows; ++i)
-        for (size_t j = 0; j < full.cols; ++j)
-            if (const auto value = full.values[i * full.cols + j]; value != Complex()) out.push_back({int64_t(i), int64_t(j), value});
-    return out;
 }
 
 inline cusparseSpMatDescr csr(int rows, int cols, int nnz, const int* offsets, const int* columns, const void* values, cusparseIndexBase_t base,

@@ -1,5 +1,5 @@
 // cuSPARSE: products, solutions and conversions.
-#include "sparse.hpp"
+#include "sparse_elements.hpp"
 
 using namespace wmmadiag::sparse;
 
@@ -126,18 +126,21 @@ cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t op_a,
         agree(call, "op(B)'s columns and C's differ", cols_of(*b, op_b), c->cols);
         call.submit([call, op_a, op_b, a = *a, b = *b, c = *c, scale = factor(call, alpha, compute), keep = factor(call, beta, compute)] {
             const Complex by = scale(), kept = keep();
-            const auto right = dense(call.name, b, op_b);
-            Dense sum{static_cast<size_t>(c.rows), static_cast<size_t>(c.cols), std::vector<Complex>(static_cast<size_t>(c.rows * c.cols))};
-            for (const auto& one : elements(call.name, a, op_a))
-                for (size_t j = 0; j < sum.cols; ++j)
-                    sum.values[static_cast<size_t>(one.row) * sum.cols + j] +=
-                        one.value * right.values[static_cast<size_t>(one.column) * sum.cols + j];
-            for (auto& one : sum.values) one *= by;
-            if (kept != Complex()) {
-                const auto before = dense(call.name, c);
-                for (size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += kept * before.values[i];
-            }
-            put_dense(call.name, c, sum);
+            const auto multiply_one = [&](const cusparseSpMatDescr& a, const cusparseDnMatDescr& b, const cusparseDnMatDescr& c) {
+                const auto right = dense(call.name, b, op_b);
+                Dense sum{static_cast<size_t>(c.rows), static_cast<size_t>(c.cols), std::vector<Complex>(static_cast<size_t>(c.rows * c.cols))};
+                for (const auto& one : elements(call.name, a, op_a))
+                    for (size_t j = 0; j < sum.cols; ++j)
+                        sum.values[static_cast<size_t>(one.row) * sum.cols + j] +=
+                            one.value * right.values[static_cast<size_t>(one.column) * sum.cols + j];
+                for (auto& one : sum.values) one *= by;
+                if (kept != Complex()) {
+                    const auto before = dense(call.name, c);
+                    for (size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += kept * before.values[i];
+                }
+                put_dense(call.name, c, sum);
+            };
+            for (int i = 0; i < c.batches; ++i) multiply_one(nth(a, i), nth(b, i), nth(c, i));
         });
     });
 }
@@ -161,17 +164,20 @@ cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation_t op_a
         agree(call, "op(B)'s columns and C's differ", cols_of(*b, op_b), c->cols);
         call.submit([call, op_a, op_b, a = *a, b = *b, c = *c, scale = factor(call, alpha, compute), keep = factor(call, beta, compute)] {
             const Complex by = scale(), kept = keep();
-            const auto left = dense(call.name, a, op_a), right = dense(call.name, b, op_b);
-            const auto before = kept != Complex() ? numbers(call.name, c.values, c.type, c.nnz) : std::vector<Complex>{};
-            std::vector<Complex> values;
-            for (const auto& one : places(call.name, c)) {
-                Complex sum;
-                for (size_t k = 0; k < left.cols; ++k) sum += left.at(one.row, int64_t(k)) * right.at(int64_t(k), one.column);
-                sum *= by;
-                if (!before.empty()) sum += kept * before[values.size()];
-                values.push_back(sum);
-            }
-            put_numbers(call.name, c.values, c.type, values);
+            const auto multiply_one = [&](const cusparseDnMatDescr& a, const cusparseDnMatDescr& b, const cusparseSpMatDescr& c) {
+                const auto left = dense(call.name, a, op_a), right = dense(call.name, b, op_b);
+                const auto before = kept != Complex() ? numbers(call.name, c.values, c.type, c.nnz) : std::vector<Complex>{};
+                std::vector<Complex> values;
+                for (const auto& one : places(call.name, c)) {
+                    Complex sum;
+                    for (size_t k = 0; k < left.cols; ++k) sum += left.at(one.row, int64_t(k)) * right.at(int64_t(k), one.column);
+                    sum *= by;
+                    if (!before.empty()) sum += kept * before[values.size()];
+                    values.push_back(sum);
+                }
+                put_numbers(call.name, c.values, c.type, values);
+            };
+            for (int i = 0; i < c.batches; ++i) multiply_one(nth(a, i), nth(b, i), nth(c, i));
         });
     });
 }
@@ -180,8 +186,18 @@ cusparseStatus_t cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t* descr) { retu
 cusparseStatus_t cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t descr) { return gone(descr); }
 cusparseStatus_t cusparseSpGEMM_workEstimation(cusparseHandle_t handle, cusparseOperation_t, cusparseOperation_t, const void*,
                                                cusparseConstSpMatDescr_t a, cusparseConstSpMatDescr_t b, const void*, cusparseSpMatDescr_t c,
-                                               cudaDataType, cusparseSpGEMMAlg_t, cusparseSpGEMMDescr_t descr, size_t* bytes, void*) {
-    return sized(handle, bytes, a, b, c, descr);
+                                               cudaDataType, cusparseSpGEMMAlg_t, cusparseSpGEMMDescr_t descr, size_t* bytes, void* buffer,
+                                               wmmadiag::Place caller) {
+    if (buffer == nullptr) return sized(handle, bytes, a, b, c, descr);
+    return guarded(caller(__func__), handle, [&](const Call& call) {
+        present(call, a, b, c);
+        if (descr == nullptr) wrong(call.name, "the descriptor is a null pointer");
+        call.submit([call, a = *a, b = *b, descr] {
+            descr->multiplications = 0;
+            multiplied(call.name, a, b, 1, {}, &descr->multiplications);
+        });
+        wmmadiag::waited_for(call.stream);
+    });
 }
 cusparseStatus_t cusparseSpGEMM_compute(cusparseHandle_t handle, cusparseOperation_t op_a, cusparseOperation_t op_b, const void* alpha,
                                         cusparseConstSpMatDescr_t a, cusparseConstSpMatDescr_t b, const void* beta, cusparseSpMatDescr_t c,
@@ -198,22 +214,11 @@ cusparseStatus_t cusparseSpGEMM_compute(cusparseHandle_t handle, cusparseOperati
         agree(call, "B's columns and C's differ", b->cols, c->cols);
         call.submit([call, a = *a, b = *b, c, descr, scale = factor(call, alpha, compute), keep = factor(call, beta, compute)] {
             const Complex by = scale(), kept = keep();
-            std::vector<Elements> rows(static_cast<size_t>(b.rows)), sums(static_cast<size_t>(a.rows));
-            for (const auto& one : elements(call.name, b, CUSPARSE_OPERATION_NON_TRANSPOSE)) rows[static_cast<size_t>(one.row)].push_back(one);
-            for (const auto& one : elements(call.name, a, CUSPARSE_OPERATION_NON_TRANSPOSE))
-                for (const auto& other : rows[static_cast<size_t>(one.column)])
-                    sums[static_cast<size_t>(one.row)].push_back({one.row, other.column, by * one.value * other.value});
+            Elements more;
             if (kept != Complex())
                 for (const auto& one : elements(call.name, *c, CUSPARSE_OPERATION_NON_TRANSPOSE))
-                    sums[static_cast<size_t>(one.row)].push_back({one.row, one.column, kept * one.value});
-            descr->product.clear();
-            for (auto& row : sums) {
-                sort(row);
-                for (const auto& one : row)
-                    if (!descr->product.empty() && descr->product.back().row == one.row && descr->product.back().column == one.column)
-                        descr->product.back().value += one.value;
-                    else descr->product.push_back(one);
-            }
+                    more.push_back({one.row, one.column, kept * one.value});
+            descr->product = multiplied(call.name, a, b, by, more);
             c->nnz = static_cast<int64_t>(descr->product.size());
         });
         wmmadiag::waited_for(call.stream);
