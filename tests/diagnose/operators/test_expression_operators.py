@@ -13,6 +13,10 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 
 # operator, body, what must come of it.
 YIELDS = [
+    ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
+    ("negated", "float x = a[0]; out[0] = x * alpha - b[0];", "x = -a[0];"),
+    ("negated", "out[0] = a[1] * alpha - b[0];", "= -a[1] * alpha - b[0];"),
+    ("clipped", "half* h = (half*)out; h[0] = __float2half(a[0] + b[0]);", "__float2half(fmaxf(a[0] + b[0], 0.0f))"),
     ("term_more", "int shift = n - m; int t = threadIdx.x; if (t < m) out[t] = a[t];", "if (t < m + shift)"),
     ("based", "int x0 = blockIdx.x * 64; int t = threadIdx.x; out[x0 + t] = a[t];", "int t = x0 + threadIdx.x;"),
     (
@@ -232,6 +236,10 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("negated", "out[0] = a[0] - b[0];", "-(a[0]"),  # its operands are exchanged
+    ("negated", "out[0] = fmaxf(a[0], b[0]);", "fmaxf(-a[0]"),
+    ("negated", "int i = m; out[i] = a[0];", "-m"),
+    ("clipped", "float x = a[0]; out[0] = sqrtf(x) + b[0];", "fmaxf(x"),  # not what is stored
     ("based", "int x0 = blockIdx.x * 64; int t = x0 + threadIdx.x; out[t] = a[t];", "out[x0 + t]"),  # it is in it
     ("based", "int x0 = m * 64; int t = threadIdx.x; out[t] = a[x0];", "x0 + t"),  # no block's
     ("quarters", "int l = threadIdx.x; copy4(out, a + l % 4 * n + l / 4 * 8);", "l ^ 8"),  # no quarter of a warp

@@ -45,6 +45,8 @@ YIELDS = [
      "from = last ? b + m : a + m;"),
     ("chosen_otherwise", "if (m < n) out[0] = b[0]; float x = a[m] * alpha; out[1] = x;",
      "x = m < n ? a[m] * alpha : b[m] * alpha;"),
+    ("chosen_otherwise", "const bool last = m == n; const int rest = n % 16, rows = 16; if (last) out[rows] = a[0];",
+     "rows = last ? rest : 16;"),
     ("value_compared", "int i = threadIdx.x, j = threadIdx.y; out[i * n + j] = a[i + j];", "j <= i ? a[i + j] : 0.0f"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.x / 16; out[r * n + h] = a[r];",
      "const int r = threadIdx.x / 2; const int h = threadIdx.x % 2;"),

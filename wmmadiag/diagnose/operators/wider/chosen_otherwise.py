@@ -13,7 +13,7 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST_FLAGS, _MOST_NAMES, _MOST_NUMBERS = 2, 2, 1
+_MOST_FLAGS, _MOST_NAMES = 2, 3
 
 
 @operator
@@ -25,15 +25,21 @@ def chosen_otherwise(program: Program) -> Iterator[Draft]:
         flags = list(_flags(body))
         for whole in _values(body) if flags else ():
             known = [one for one in flags if pool.visible(one, whole) and one.text not in whole.text][:_MOST_FLAGS]
-            parts = {one.text: one for one in whole.under() if one.kind in ("name", "member") and not one.assigned}
+            parts = {one.text: one for one in whole.under() if not one.assigned
+                     and (one.kind in ("name", "member") or (one is whole and one.kind == "literal"))}  # fmt: skip
             for text, one in parts.items() if known else ():
-                for atom in names_for(program, one, _MOST_NUMBERS if one.type.whole else _MOST_NAMES):
+                for atom in names_for(program, one, _most(one, whole)):
                     other = re.sub(rf"(?<![\w.>]){re.escape(text)}\b", atom.text, whole.text)
                     for flag in known if other != whole.text else ():
                         held = wrapped(text_of(flag), precedence.CONDITIONAL + 1)
                         for first, then in ((whole.text, other), (other, whole.text)):
                             note = f"{atom.text} for {text} where {'not ' if then is other else ''}{flag.text}"
                             yield replaced(whole, Text(f"{held} ? {first} : {then}", precedence.CONDITIONAL), note)
+
+
+def _most(one: Expression, whole: Expression) -> int:
+    """How many names are tried for a part of a value: most for all of it, fewest for one of its whole numbers."""
+    return _MOST_NAMES if one is whole else 1 if one.type.whole else _MOST_NAMES - 1
 
 
 def _flags(body: Body) -> Iterator[Expression]:
