@@ -145,6 +145,17 @@ inline void put_numbers(const char* name, const void* data, cudaDataType type, c
     put_lines(name, {data, type, values.size(), 1, values.size()}, values);
 }
 
+/// Whether all types are real, so that double holds every number.
+template <class... Types>
+bool real(Types... types) {
+    return !(... || is_complex(types));
+}
+template <class S>
+S narrowed(Complex value) {
+    if constexpr (std::is_same_v<S, Complex>) return value;
+    else return value.real();
+}
+
 /// An index outside its matrix is a bug that the chip reads beyond an array with.
 inline void inside(const char* name, const char* what, int64_t index, int64_t size, size_t element) {
     if (index >= 0 && index < size) return;

@@ -5,38 +5,80 @@
 
 namespace wmmadiag::sparse {
 
-inline Elements places(const char* name, const cusparseSpMatDescr& a) {
-    Elements out(static_cast<size_t>(a.nnz));
-    const auto minor = indices(name, a.minor, a.minor_index, a.nnz, a.base);
+/// Indices on the device, read one by one.
+struct IndexReader {
+    const std::byte* at;
+    bool wide;
+    int64_t base;
+    int64_t operator()(size_t i) const { return (wide ? read_as<int64_t>(at + 8 * i) : read_as<int32_t>(at + 4 * i)) - base; }
+};
+inline IndexReader reader(const char* name, const void* data, cusparseIndexType_t type, size_t count, int64_t base) {
+    const Lines lines{data, type == CUSPARSE_INDEX_64I ? CUDA_R_64F : CUDA_R_32I, count, 1, count};
+    if (count == 0) return {nullptr, false, 0};
+    const std::byte* at = reach(name, lines, Access::read);
+    expect_written(name, lines);
+    return {at, type == CUSPARSE_INDEX_64I, base};
+}
+
+/// Calls `visit` with the row, the column and the number of each element.
+template <class Visit>
+void each_place(const char* name, const cusparseSpMatDescr& a, const Visit& visit) {
     const bool by_columns = a.format == CUSPARSE_FORMAT_CSC;
+    const auto one = [&](int64_t major, int64_t minor, size_t i) {
+        const int64_t row = by_columns ? minor : major, column = by_columns ? major : minor;
+        inside(name, "row", row, a.rows, i);
+        inside(name, "column", column, a.cols, i);
+        visit(row, column, i);
+    };
+    const auto nnz = static_cast<size_t>(a.nnz);
     if (a.format == CUSPARSE_FORMAT_COO) {
-        const auto major = indices(name, a.lines, a.line_index, a.nnz, a.base);
-        for (size_t i = 0; i < out.size(); ++i) out[i].row = major[i];
-    } else {
-        const int64_t lines = by_columns ? a.cols : a.rows;
-        const auto offsets = indices(name, a.lines, a.line_index, lines + 1, a.base);
-        offsets_hold(name, offsets, a.nnz);
-        out.resize(static_cast<size_t>(lines == 0 ? 0 : offsets.back()));
-        for (int64_t line = 0; line < lines; ++line)
-            for (int64_t i = offsets[static_cast<size_t>(line)]; i < offsets[static_cast<size_t>(line) + 1]; ++i)
-                out[static_cast<size_t>(i)].row = line;
+        const auto major = reader(name, a.lines, a.line_index, nnz, a.base), minor = reader(name, a.minor, a.minor_index, nnz, a.base);
+        for (size_t i = 0; i < nnz; ++i) one(major(i), minor(i), i);
+        return;
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-        out[i].column = minor[i];
-        if (by_columns) std::swap(out[i].row, out[i].column);
-        inside(name, "row", out[i].row, a.rows, i);
-        inside(name, "column", out[i].column, a.cols, i);
-    }
+    const auto offsets = indices(name, a.lines, a.line_index, (by_columns ? a.cols : a.rows) + 1, a.base);
+    offsets_hold(name, offsets, a.nnz);
+    const auto minor = reader(name, a.minor, a.minor_index, static_cast<size_t>(offsets.back()), a.base);
+    size_t i = 0;
+    for (size_t line = 0; line + 1 < offsets.size(); ++line)
+        for (const auto end = static_cast<size_t>(offsets[line + 1]); i < end; ++i) one(static_cast<int64_t>(line), minor(i), i);
+}
+/// How many elements there are: by offsets it may be fewer than the matrix was made with.
+inline int64_t count_of(const char* name, const cusparseSpMatDescr& a) {
+    if (a.format == CUSPARSE_FORMAT_COO) return a.nnz;
+    const auto lines = static_cast<size_t>(a.format == CUSPARSE_FORMAT_CSC ? a.cols : a.rows);
+    return reader(name, a.lines, a.line_index, lines + 1, a.base)(lines);
+}
+
+/// Calls `visit` with the row, the column and the value of each element of op(A); S: double, or Complex where it may be complex.
+template <class S, class Visit>
+void each_element(const char* name, const cusparseSpMatDescr& a, cusparseOperation_t op, const Visit& visit) {
+    const size_t size = element_size(a.type);
+    const std::byte* values = nullptr;
+    each_place(name, a, [&](int64_t row, int64_t column, size_t i) {
+        if (values == nullptr) {
+            const auto count = static_cast<size_t>(count_of(name, a));
+            const Lines lines{a.values, a.type, count, 1, count};
+            values = reach(name, lines, Access::read);
+            expect_written(name, lines);
+        }
+        const S value = load<S>(a.type, values + i * size);
+        if (op == CUSPARSE_OPERATION_NON_TRANSPOSE) visit(row, column, value);
+        else visit(column, row, op == CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE ? conjugate(value) : value);
+    });
+}
+
+inline Elements places(const char* name, const cusparseSpMatDescr& a) {
+    Elements out;
+    out.reserve(static_cast<size_t>(a.nnz));
+    each_place(name, a, [&](int64_t row, int64_t column, size_t) { out.push_back({row, column, {}}); });
     return out;
 }
 
 inline Elements elements(const char* name, const cusparseSpMatDescr& a, cusparseOperation_t op) {
-    auto out = places(name, a);
-    const auto values = numbers(name, a.values, a.type, static_cast<int64_t>(out.size()));
-    for (size_t i = 0; i < out.size(); ++i) {
-        out[i].value = op == CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE ? std::conj(values[i]) : values[i];
-        if (op != CUSPARSE_OPERATION_NON_TRANSPOSE) std::swap(out[i].row, out[i].column);
-    }
+    Elements out;
+    out.reserve(static_cast<size_t>(a.nnz));
+    each_element<Complex>(name, a, op, [&](int64_t row, int64_t column, Complex value) { out.push_back({row, column, value}); });
     return out;
 }
 
@@ -107,12 +149,14 @@ inline Elements multiplied(const char* name, const cusparseSpMatDescr& a, const 
 }
 
 /// A dense matrix, row by row.
-struct Dense {
+template <class S>
+struct Table {
     size_t rows, cols;
-    std::vector<Complex> values;
-    Complex& at(int64_t i, int64_t j) { return values[static_cast<size_t>(i) * cols + static_cast<size_t>(j)]; }
-    Complex at(int64_t i, int64_t j) const { return values[static_cast<size_t>(i) * cols + static_cast<size_t>(j)]; }
+    std::vector<S> values;
+    S at(int64_t i, int64_t j) const { return values[static_cast<size_t>(i) * cols + static_cast<size_t>(j)]; }
+    S& at(int64_t i, int64_t j) { return values[static_cast<size_t>(i) * cols + static_cast<size_t>(j)]; }
 };
+using Dense = Table<Complex>;
 inline Lines stored(const cusparseDnMatDescr& a) {
     const bool rows = a.order == CUSPARSE_ORDER_ROW;
     return {a.values, a.type, static_cast<size_t>(rows ? a.cols : a.rows), static_cast<size_t>(rows ? a.rows : a.cols), static_cast<size_t>(a.ld)};
@@ -144,20 +188,25 @@ inline Elements nonzeros(const char* name, const cusparseDnMatDescr& a) {
     return out;
 }
 
-/// op(A) x = alpha b for every column of b, A's triangle alone.
-inline Dense solved(const char* name, const cusparseSpMatDescr& a, cusparseOperation_t op, Dense x) {
-    auto all = elements(name, a, op);
+/// op(A) x = b for every column of b, A's triangle alone.
+template <class S>
+Table<S> solved(const char* name, const cusparseSpMatDescr& a, cusparseOperation_t op, Table<S> x) {
     const bool lower = (a.fill == CUSPARSE_FILL_MODE_LOWER) == (op == CUSPARSE_OPERATION_NON_TRANSPOSE);
-    std::vector<std::vector<Element>> rows(x.rows);
-    for (const auto& one : all) rows[static_cast<size_t>(one.row)].push_back(one);
+    std::vector<size_t> begins(x.rows + 2);  // of each row's elements
+    each_element<S>(name, a, op, [&](int64_t row, int64_t, S) { ++begins[static_cast<size_t>(row) + 2]; });
+    for (size_t i = 2; i < begins.size(); ++i) begins[i] += begins[i - 1];
+    std::vector<std::pair<size_t, S>> all(begins.back());
+    each_element<S>(name, a, op, [&](int64_t row, int64_t column, S value) {
+        all[begins[static_cast<size_t>(row) + 1]++] = {static_cast<size_t>(column), value};
+    });
     for (size_t step = 0; step < x.rows; ++step) {
         const size_t i = lower ? step : x.rows - 1 - step;
-        Complex diagonal = a.diag == CUSPARSE_DIAG_TYPE_UNIT ? 1 : 0;
-        for (const auto& one : rows[i]) {
-            const auto j = static_cast<size_t>(one.column);
-            if (j == i && a.diag == CUSPARSE_DIAG_TYPE_NON_UNIT) diagonal += one.value;
+        S diagonal = a.diag == CUSPARSE_DIAG_TYPE_UNIT ? 1 : 0;
+        for (size_t k = begins[i]; k < begins[i + 1]; ++k) {
+            const auto& [j, value] = all[k];
+            if (j == i && a.diag == CUSPARSE_DIAG_TYPE_NON_UNIT) diagonal += value;
             if (lower ? j < i : j > i)
-                for (size_t c = 0; c < x.cols; ++c) x.values[i * x.cols + c] -= one.value * x.values[j * x.cols + c];
+                for (size_t c = 0; c < x.cols; ++c) x.values[i * x.cols + c] -= value * x.values[j * x.cols + c];
         }
         for (size_t c = 0; c < x.cols; ++c) x.values[i * x.cols + c] /= diagonal;
     }

@@ -91,18 +91,27 @@ cusparseStatus_t cusparseSpMV(cusparseHandle_t handle, cusparseOperation_t op, c
         present(call, a, x, y);
         agree(call, "the matrix's columns and x's size differ", cols_of(*a, op), x->size);
         agree(call, "the matrix's rows and y's size differ", rows_of(*a, op), y->size);
-        call.submit([call, op, a = *a, x = *x, y = *y, scale = factor(call, alpha, compute), keep = factor(call, beta, compute)] {
+        call.submit([call, op, compute, a = *a, x = *x, y = *y, scale = factor(call, alpha, compute), keep = factor(call, beta, compute)] {
             const Complex by = scale(), kept = keep();
-            const auto right = numbers(call.name, x.values, x.type, x.size);
-            std::vector<Complex> sum(static_cast<size_t>(y.size));
-            for (const auto& one : elements(call.name, a, op))
-                sum[static_cast<size_t>(one.row)] += one.value * right[static_cast<size_t>(one.column)];
-            for (auto& one : sum) one *= by;
-            if (kept != Complex()) {
-                const auto before = numbers(call.name, y.values, y.type, y.size);
-                for (size_t i = 0; i < sum.size(); ++i) sum[i] += kept * before[i];
-            }
-            put_numbers(call.name, y.values, y.type, sum);
+            const auto compute_as = [&](auto zero) {
+                using S = decltype(zero);
+                const auto array = [](const cusparseDnVecDescr& v) {
+                    return Lines{v.values, v.type, static_cast<size_t>(v.size), 1, static_cast<size_t>(v.size)};
+                };
+                const auto right = fetch<S>(call.name, array(x));
+                std::vector<S> sum(static_cast<size_t>(y.size));
+                each_element<S>(call.name, a, op, [&](int64_t row, int64_t column, S value) {
+                    sum[static_cast<size_t>(row)] += value * right[static_cast<size_t>(column)];
+                });
+                for (auto& one : sum) one *= narrowed<S>(by);
+                if (kept != Complex()) {
+                    const auto before = fetch<S>(call.name, array(y));
+                    for (size_t i = 0; i < sum.size(); ++i) sum[i] += narrowed<S>(kept) * before[i];
+                }
+                put<S>(call.name, array(y), sum);
+            };
+            if (real(compute, a.type, x.type, y.type)) compute_as(0.0);
+            else compute_as(Complex());
         });
     });
 }
@@ -258,10 +267,16 @@ cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseOperation_t
         agree(call, "the matrix is not square", a->rows, a->cols);
         agree(call, "the matrix's rows and x's size differ", a->rows, x->size);
         agree(call, "the matrix's rows and y's size differ", a->rows, y->size);
-        call.submit([call, op, a = *a, x = *x, y = *y, scale = factor(call, alpha, compute)] {
-            Dense right{static_cast<size_t>(x.size), 1, numbers(call.name, x.values, x.type, x.size)};
-            for (auto& one : right.values) one *= scale();
-            put_numbers(call.name, y.values, y.type, solved(call.name, a, op, right).values);
+        call.submit([call, op, compute, a = *a, x = *x, y = *y, scale = factor(call, alpha, compute)] {
+            const auto n = static_cast<size_t>(x.size);
+            const auto compute_as = [&](auto zero) {
+                using S = decltype(zero);
+                Table<S> right{n, 1, fetch<S>(call.name, {x.values, x.type, n, 1, n})};
+                for (auto& one : right.values) one *= narrowed<S>(scale());
+                put<S>(call.name, {y.values, y.type, n, 1, n}, solved(call.name, a, op, right).values);
+            };
+            if (real(compute, a.type, x.type, y.type)) compute_as(0.0);
+            else compute_as(Complex());
         });
     });
 }
