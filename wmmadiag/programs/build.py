@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import json
 import os
 import re
 import tempfile
@@ -13,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from wmmadiag.compile import cache
 from wmmadiag.compile.driver import source_key, source_tree
@@ -56,19 +56,25 @@ class ProgramSource:
     references: bool = False  # whether it has references to textures
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltProgram:
-    """A program ready to run."""
+@dataclass(frozen=True)
+class HostHalf:
+    """What a program's host half holds: kept beside it as JSON."""
 
-    library: Path  # its host half
-    runtime: Path  # the runtime library that it uses
     units: tuple[ProgramSource, ...]  # its sources
     kernels: tuple[Symbol, ...]  # the symbols of kernels' bodies, in the order of their offsets
     # the symbols of the host's shadows of device variables; `managed`: names of those that the host may touch
     variables: tuple[Symbol, ...]
     managed: frozenset[str]
     main: int | None  # offset of `main`, or None
-    notes: tuple[str, ...] = ()  # what the user should know of how it was compiled
+    notes: tuple[str, ...]  # what the user should know of how it was compiled
+
+
+@dataclass(frozen=True)
+class BuiltProgram(HostHalf):
+    """A program ready to run."""
+
+    library: Path  # its host half
+    runtime: Path  # the runtime library that it uses
 
 
 @dataclass
@@ -179,34 +185,17 @@ def build(
 
 def read_program(folder: Path, runtime: Path) -> BuiltProgram:
     """What `build` left in a folder."""
-    record = json.loads((folder / "program.json").read_text("utf-8"))
-    units = tuple(
-        ProgramSource(
-            one["source"],
-            {name: tuple(names) for name, names in one["kernels"].items()},
-            frozenset(one["variables"]),
-            tuple(one["expressions"]),
-            one["portable"],
-            one["nested"],
-            one["references"],
-        )
-        for one in record["units"]
-    )
-    kernels, variables = (tuple(Symbol(*one) for one in record[what]) for what in ("kernels", "variables"))
-    managed = frozenset(record["managed"])
-    return BuiltProgram(
-        folder / "program.so", runtime, units, kernels, variables, managed, record["main"], tuple(record["notes"])
-    )
+    held = msgspec.json.decode((folder / "program.json").read_bytes(), type=HostHalf)
+    return BuiltProgram(**vars(held), library=folder / "program.so", runtime=runtime)
 
 
-def _described(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str]) -> dict[str, object]:
-    """The record of a program, for `read_program`."""
+def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str]) -> HostHalf:
     scopes: dict[str, set[str]] = {}
     for name in (name for one in prepared for each in one.names for name in each.qualified):
         scope, _, base = name.rpartition("::")
         scopes.setdefault(base, set()).add(scope)
     shadows = {name for one in prepared for each in one.names for name in each.variables}
-    managed = sorted({name for one in prepared for each in one.names for name in each.managed})
+    managed = frozenset(name for one in prepared for each in one.names for name in each.managed)
     kernels: list[Symbol] = []
     variables: list[Symbol] = []
     main = None
@@ -224,19 +213,17 @@ def _described(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
     for number, one in enumerate(prepared):
         known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}
         known |= {base_of(name): () for name, unit in of_macros.items() if unit in (None, number)}
-        owned = sorted({name for each in one.names for name in each.variables})
+        owned = frozenset(name for each in one.names for name in each.variables)
         its = [symbol for symbol in kernels if symbol.unit in (None, number) and base_of(symbol.name) in known]
         readable = [demangle(symbol.name) for symbol in its]
         asked = [name for name in readable if name.endswith(">") and LAMBDA not in name]
-        expressions = dict.fromkeys(map(expression_of, asked))
+        expressions = tuple(dict.fromkeys(map(expression_of, asked)))
         portable = not any(_ARCHITECTURE.search(file.data) for file in one.tree.every())
-        needs = {"nested": any(each.launches for each in one.names), "references": one.has_references()}
-        described = {"source": one.name, "kernels": known, "variables": owned, "portable": portable, **needs}
-        units.append({**described, "expressions": list(expressions)})
+        nested = any(each.launches for each in one.names)
+        units.append(ProgramSource(one.name, known, owned, expressions, portable, nested, one.has_references()))
     kernels.sort(key=lambda one: one.start)
-    listed = {"kernels": kernels, "variables": variables}
-    rows = {what: [dataclasses.astuple(one) for one in some] for what, some in listed.items()}
-    return {"units": units, **rows, "managed": managed, "main": main, "notes": list(dict.fromkeys(notes))}
+    told = tuple(dict.fromkeys(notes))
+    return HostHalf(tuple(units), tuple(kernels), tuple(variables), managed, main, told)
 
 
 def _compile(
@@ -319,7 +306,7 @@ def _compile(
         ready = work / "ready"
         ready.mkdir()
         made.replace(ready / "program.so")
-        (ready / "program.json").write_text(json.dumps(_described(ready / "program.so", prepared, notes)), "utf-8")
+        (ready / "program.json").write_bytes(msgspec.json.encode(_host_half(ready / "program.so", prepared, notes)))
         if not folder.exists():
             ready.replace(folder)
     prune(folder.parent, _MAX_KEPT)
