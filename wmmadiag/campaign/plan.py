@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wmmadiag.errors import did_you_mean
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
-
 from wmmadiag.campaign.sizes import SizeRange
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.ops.expressions import ExpressionError, parse
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Expression, Places
-from wmmadiag.subject.card_files.places import key_lines
 from wmmadiag.subject.card_files.table import Table, type_name
+from wmmadiag.subject.card_files.toml import read_table
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 
 FORMAT = 1
@@ -82,16 +74,8 @@ def read_plan(path: Path) -> Plan:
     Raises:
         ConfigurationError: with the file, the line of the offending key and the next step.
     """
-    try:
-        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
-        content = tomllib.loads(text)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot read the plan {path}: {error.strerror}", hint="docs/campaigns.md shows one"
-        ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"the plan {path} is no TOML: {error}", hint="docs/campaigns.md shows one") from None
-    return _plan(Table(content, Places(str(path), key_lines(text))), path)
+    shown = "docs/campaigns.md shows one"
+    return _plan(read_table(path, "the plan", shown, shown), path)
 
 
 def plan_of(content: Mapping[str, Any], path: Path) -> Plan:

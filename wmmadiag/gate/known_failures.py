@@ -9,23 +9,16 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.results.model import CaseResult
 from wmmadiag.results.text import one_line
-from wmmadiag.subject.card import Places
-from wmmadiag.subject.card_files.places import key_lines
 from wmmadiag.subject.card_files.table import Table
+from wmmadiag.subject.card_files.toml import read_table
 
 FORMAT = 1
 DAYS = 30
@@ -85,16 +78,7 @@ def read_baseline(path: Path) -> tuple[KnownFailures, ...]:
         ConfigurationError: it cannot be read, or an entry is wrong or lacks its reason or its day; with the line.
     """
     hint = "write one with `wmmadiag check … --write-baseline FILE --reason TEXT`"
-    try:
-        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
-        content = tomllib.loads(text)
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the baseline {path}: {error.strerror}", hint=hint) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(
-            f"the baseline {path} is no TOML: {error}", hint="write it anew: --write-baseline FILE"
-        ) from None
-    table = Table(content, Places(str(path), key_lines(text)))
+    table = read_table(path, "the baseline", hint, "write it anew: --write-baseline FILE")
     if "format" not in table:
         raise ConfigurationError("this TOML file is no baseline of wmmadiag", place=table.place(), hint=hint)
     if table.integer("format", FORMAT) != FORMAT:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -117,13 +116,11 @@ def looks_like_card(path: Path) -> bool:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError:
         return True  # reading it will say why
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:  # pragma: no cover
-        import tomli as tomllib
+    from wmmadiag.subject.card_files.toml import parsed
+
     try:
-        keys = set(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        keys = set(parsed(text, str(path), "", ""))
+    except ConfigurationError:
         lines = [line.replace("[", " ").replace("]", " ").replace("=", " ").split() for line in text.splitlines()]
         keys = {words[0] for words in lines if words}
     return sum(key in keys for key in _CARD_KEYS) >= 2

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
-from typing import Any
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
 
 from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.ops import OPERATIONS
@@ -33,6 +26,7 @@ from wmmadiag.subject.card import (
 from wmmadiag.subject.card_files.arguments import changed_arguments, read_arguments
 from wmmadiag.subject.card_files.places import key_lines
 from wmmadiag.subject.card_files.table import Table, type_name
+from wmmadiag.subject.card_files.toml import parsed
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 
 MAX_CARD_BYTES = 1 << 20
@@ -81,7 +75,8 @@ def parse_card(text: str, path: Path, shown: str = "") -> Card:
         shown: what messages call the file; its path if empty.
     """
     text = text.replace("\r\n", "\n")
-    content = _toml(text, path)
+    mend = "mend the line; `wmmadiag init` writes a card that is right to compare with"
+    content = parsed(text, str(path), "this is not valid TOML", mend)
     card = Table(content, Places(shown or str(path), key_lines(text)))
     if "format" not in card and "arguments" not in card and "source" not in card:
         raise ConfigurationError(
@@ -121,26 +116,6 @@ def parse_card(text: str, path: Path, shown: str = "") -> Card:
         seed=card.integer("seed", 0, 0, 2**63 - 1),
         tolerance=_tolerance(card),
     )
-
-
-def _toml(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        found = re.search(r"\(at line (\d+), column (\d+)\)", message)
-        at_end = text.count("\n") + 1
-        line, column = (int(found[1]), int(found[2])) if found else (at_end, 0)
-        cause = re.sub(r"\s*\(at [^)]*\)\Z", "", message)
-        raise ConfigurationError(
-            f"this is not valid TOML: {cause}",
-            place=Place(str(path), line, column),
-            hint="mend the line; `wmmadiag init` writes a card that is right to compare with",
-        ) from None
-    except (RecursionError, ValueError):
-        raise ConfigurationError(
-            "this is not valid TOML", place=Place(str(path), 1), hint="`wmmadiag init kernel.cu` writes a card"
-        ) from None
 
 
 def _filled(table: Table, key: str) -> str:
