@@ -63,8 +63,12 @@ def test_a_selector_holds_a_hole_an_operator_and_two_slots() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("i * n + col", "i * k + col"), ("y * TILE + threadIdx.y", "y * TILE + threadIdx.x"), ("i < k", "i < k - 1")],
-)  # fmt: skip
+    [
+        pytest.param("i * n + col", "i * k + col", marks=pytest.mark.slow),
+        pytest.param("y * TILE + threadIdx.y", "y * TILE + threadIdx.x", marks=pytest.mark.slow),
+        ("i < k", "i < k - 1"),
+    ],
+)
 def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new: str) -> None:
     card = product(tmp_path, (old, new))
     bench = bench_of(card)
@@ -99,6 +103,7 @@ def sample(place: Place, tier: list[Filling]) -> tuple[Filling, ...]:
     return tuple(dict.fromkeys((*alone, *few))) if len(place.holes) == 1 else tuple(few)
 
 
+@pytest.mark.slow
 def test_two_processes_fill_as_one_does(tmp_path: Path) -> None:
     card = product(tmp_path, ("i * n + col", "i * k + col"))
     alone, shared = bench_of(card), bench_of(card, threads=2)
@@ -159,6 +164,7 @@ def test_what_no_operator_makes_is_found_by_filling(tmp_path: Path) -> None:
     assert found.work.filled > 0 and f"{found.work.filled:,} times something else in a place" in work_line(found)
 
 
+@pytest.mark.slow
 def test_what_is_missing_at_two_places_of_one_form_is_filled_in_at_both(tmp_path: Path) -> None:
     found = diagnosis_of(
         tmp_path,
