@@ -555,6 +555,19 @@ def test_a_barrier_is_known_by_what_its_function_does() -> None:
     assert not yields(f"{SHARED} s[t] = a[t]; copy4(out, a); out[t] = s[t];", "barrier_other", "s[t] = a[t]; out[t]")
 
 
+def test_what_another_function_accumulates_is_set_beside_what_is_set_here() -> None:
+    head = """struct Rows { float most[4], sum[4];
+    __device__ void clear() { for (int i = 0; i < 4; ++i) most[i] = -1.0f; }
+    __device__ void add(float x) { for (int i = 0; i < 4; ++i) { most[i] = fmaxf(most[i], x); sum[i] += x; } } };
+    struct Row { float most, sum; };
+    __device__ void add(Row& row, float x) { row.most = fmaxf(row.most, x); row.sum += x; }
+    """
+    body = "Rows s; s.clear(); s.add(a[0]); Row r; r.most = -1.0f; add(r, a[1]); out[0] = s.sum[0] + r.sum;"
+    assert yields(body, "set_beside", "{ most[i] = -1.0f; sum[i] = 0", head)
+    assert yields(body, "set_beside", "r.most = -1.0f; r.sum = 0", head)
+    assert not yields(body.replace("add(r", "r.sum = b[0]; add(r"), "set_beside", "r.most = -1.0f; r.sum = 0", head)
+
+
 def test_a_wait_that_nothing_calls_is_put_in_where_copies_are_made() -> None:
     copy = 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(t * 4), "l"(a + t));'
     body, read = f"{SHARED} {copy} __syncthreads(); out[t] = s[t];", "__syncthreads(); out[t]"
@@ -603,3 +616,15 @@ def test_a_function_that_nothing_calls_is_called_with_what_is_named_or_typed_as_
     assert yields(body, "uncalled", "row[first] = a[m]; mask(row, first, n);", head)
     assert yields(body, "uncalled", "x = join(y, x);", head)
     assert not yields(f"{body} mask(row, first, m);", "uncalled", "mask(row, first, n);", head)
+
+
+def test_a_function_that_says_whether_something_has_come_is_asked_until_it_has() -> None:
+    head = """__device__ bool landed(unsigned bar, int phase) {
+        unsigned ok;
+        asm volatile("mbarrier.try_wait.parity.shared.b64 p, [%1], %2;" : "=r"(ok) : "r"(bar), "r"(phase));
+        return ok; }
+    """
+    body = "unsigned bar = m; int phase = n & 1; out[0] = a[0]; out[1] = a[bar + phase];"
+    assert yields(body, "uncalled", "out[0] = a[0]; while (!landed(bar, phase)) {}", head)
+    other = head.replace("mbarrier.try_wait.parity.shared.b64 p", "mbarrier.pending_count.b64 p")
+    assert not yields(body, "uncalled", "while (!landed(bar, phase)) {}", other)

@@ -15,6 +15,7 @@ from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.zeros import zero_of
 
 _MOST = 4
+"""Places of one array that are tried beside one statement."""
 
 
 @operator
@@ -22,17 +23,17 @@ def set_beside(program: Program) -> Iterator[Draft]:
     """`x[i] = 0;` after `y[i] = c;` with a constant `c`, for an `x` that nothing sets but from itself, and `x[j] = 0;`
     after what sets any element, with a `j` at which it is used; for a least or greatest one what it begins with."""
     begun = begun_with(program)
-    for body in program.bodies:
-        idle = list(_never_set(body).items())[:_MOST]
-        for one in body.statements if idle and not body.unit.macro else ():
+    never = _never_set(program)
+    for body in program.bodies if never else ():
+        for one in body.statements if not body.unit.macro else ():
             target = _set(one)
-            if target is None:
-                continue
-            for name, elements in idle:
-                for element in _elements(program, one, target, name, elements):
-                    nought = zero_of(program, elements[0])
-                    for value in dict.fromkeys((*begun.get(name, ()), *([nought] if nought else ()))):
-                        yield _after(one, f"{element} = {value};")
+            for (where, name), elements in never.items() if target is not None else ():
+                if target is None or where not in (id(body), _MEMBER):
+                    continue
+                nought = zero_of(program, elements[0])
+                values = dict.fromkeys((*begun.get(name, ()), *([nought] if nought else ())))
+                for element in dict.fromkeys(_elements(program, one, target, name, elements)):
+                    yield from (_after(one, f"{element} = {value};") for value in values)
 
 
 def _elements(
@@ -40,13 +41,14 @@ def _elements(
 ) -> Iterator[str]:
     """Of what is never set, the element that belongs to what a statement sets, and those that can be named there."""
     base, whole, pool = _base(target), one.expressions[0], pools(program)
-    if name == base.text:
+    if _name(base) == name:
         return
-    first = elements[0]
     constant = whole.operands[1].varying is False
-    alike = first.type.same(target.type) and _depth(first) == _depth(target)
-    if constant and alike and _root(first) in program.names_at(one.unit, one.end):
-        yield f"{name}{one.unit.source.slice(base.end, target.end)}"
+    alike = any(each.type.same(target.type) and _depth(each) == _depth(target) for each in elements)
+    if constant and alike:
+        text = f"{base.text[: len(base.text) - len(base.operator)]}{name}" if base.kind == "member" else name
+        if base.kind == "member" or name in program.names_at(one.unit, one.end):
+            yield f"{text}{one.unit.source.slice(base.end, target.end)}"
     if target.kind == "subscript":
         known = dict.fromkeys(each.text for each in elements if _depth(each) and pool.visible(each, whole))
         yield from list(known)[:_MOST]
@@ -71,30 +73,46 @@ def _set(one: Statement) -> Expression | None:
     )
 
 
-def _never_set(body: Body) -> Mapping[str, list[Expression]]:
+_MEMBER = 0
+"""Stands for the body of what every function may name: members of records, and what is declared outside of all."""
+_Key = tuple[int, str]
+"""The body that a variable belongs to, and its name."""
+
+
+def _never_set(program: Program) -> Mapping[_Key, list[Expression]]:
     """What is accumulated and nothing sets anew, each with its elements as they are named."""
-    used: dict[str, list[Expression]] = defaultdict(list)
-    kept: dict[str, int] = defaultdict(int)
-    anew = {variable.name for statement in body.statements for variable in statement.declares
-            if variable.value is not None and not variable.pointers}  # fmt: skip
-    for statement in body.statements:
-        for whole in statement.expressions:
-            for one in whole.under():
+    used: dict[_Key, list[Expression]] = defaultdict(list)
+    kept: set[_Key] = set()
+    anew: set[_Key] = set()
+    for body in program.bodies:
+        for statement in body.statements:
+            anew |= {(id(body), one.name) for one in statement.declares if one.value is not None and not one.pointers}
+            for one in (part for whole in statement.expressions for part in whole.under()):
                 if one.kind == "assignment" and one.operands:
-                    target = one.operands[0]
-                    name = _base(target).text
+                    target, name = one.operands[0], _base(one.operands[0]).text
                     itself = one.operator != "=" or any(name == part.text for part in one.operands[-1].under())
-                    kept[name] += itself
-                    anew |= set() if itself else {name}
+                    (kept if itself else anew).add(_key(program, body, target))
                 elif one.kind == "call" and one.operator.startswith("atomic") and one.operands:
-                    kept[
-                        next((part.text for part in one.operands[0].under() if part.type.address and part.atom), "")
-                    ] += 1
+                    of = (part for part in one.operands[0].under() if part.type.address and part.atom)
+                    kept |= {_key(program, body, part) for part in of}
                 elif one.kind == "call" and one.operator not in ARGUMENTS:
-                    anew |= {_base(part).text for part in one.operands if part.type.address or part.operator == "&"}
+                    given = (part for part in one.operands if part.type.address or part.operator == "&")
+                    anew |= {_key(program, body, part) for part in given}
                 if one.type.arithmetic and one.kind in ("name", "subscript", "member"):
-                    used[_base(one).text].append(one)
-    return {name: listed for name, listed in used.items() if kept[name] and name not in anew}
+                    used[_key(program, body, one)].append(one)
+    return {key: listed for key, listed in used.items() if key in kept and key not in anew}
+
+
+def _key(program: Program, body: Body, one: Expression) -> _Key:
+    base = _base(one)
+    variable = program.names_at(base.unit, base.start).get(base.text) if base.kind == "name" else None
+    shared = base.kind == "member" or (variable is not None and variable.kind in ("member", "namespace"))
+    return (_MEMBER if shared else id(body)), _name(base)
+
+
+def _name(base: Expression) -> str:
+    """A variable's name, a member's without what it is a member of."""
+    return base.operator if base.kind == "member" else base.text
 
 
 def _base(one: Expression) -> Expression:
@@ -105,10 +123,3 @@ def _base(one: Expression) -> Expression:
 
 def _depth(one: Expression) -> int:
     return 1 + _depth(one.operands[0]) if one.kind == "subscript" else 0
-
-
-def _root(one: Expression) -> str:
-    one = _base(one)
-    while one.kind == "member":
-        one = _base(one.operands[0])
-    return one.text

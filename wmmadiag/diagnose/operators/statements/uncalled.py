@@ -10,6 +10,7 @@ from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.types import Type
 from wmmadiag.diagnose.operators.making import Draft, Text, inserted_after, inserted_before, replaced
 from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.ordering import in_assembly
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
@@ -23,7 +24,8 @@ _VALUES = frozenset({"value", "initial value", "term", "factor", "coordinate", "
 @operator
 def uncalled(program: Program) -> Iterator[Draft]:
     """`f(a, b);` at any place where all that it takes has a name, for a function that nothing calls; `x = f(a, b)` for
-    `x = e` and `f(a, b)` for a value that names `a` or `b`, where it returns something."""
+    `x = e` and `f(a, b)` for a value that names `a` or `b`, where it returns something; `while (!f(a, b)) {}`, where it
+    says whether what is waited for has come."""
     reached = {body.name for body in program.bodies}
     idle = [listed[0] for name, listed in program.functions.items() if name not in reached]
     idle = [one for one in idle if one.parameters and not one.kernel and not one.name.startswith(("operator", "~"))]
@@ -32,11 +34,19 @@ def uncalled(program: Program) -> Iterator[Draft]:
         wanted = [program.reader.types.variable(parameter) for parameter in one.parameters]
         if kind.kind == "void":
             yield from _called(program, one, wanted)
+        elif kind.kind in ("bool", "integer") and _awaits(one):
+            yield from _called(program, one, wanted, "while (!{}) {{}}")
         elif kind.kind != "unknown" and len(wanted) > 1:  # of one argument: `application`
             yield from _in_place(program, one, wanted, kind)
 
 
-def _called(program: Program, function: Function, wanted: Sequence[Type]) -> Iterator[Draft]:
+def _awaits(one: Function) -> bool:
+    text = one.body.text if one.body is not None else None
+    return text is not None and in_assembly(text.decode("utf-8", "replace")) == "wait"
+
+
+def _called(program: Program, function: Function, wanted: Sequence[Type], form: str = "{};") -> Iterator[Draft]:
+    role = "call" if form == "{};" else "wait"
     for statement in program.statements:
         if not statement.braced or statement.kind in ("return", "jump"):
             continue
@@ -45,11 +55,11 @@ def _called(program: Program, function: Function, wanted: Sequence[Type]) -> Ite
             continue
         scope = program.names_at(statement.unit, statement.end)
         for given in _given(program, whole, function, wanted):
-            text = f"{function.name}({', '.join(given)});"
+            text = form.format(f"{function.name}({', '.join(given)})")
             if all(name.partition(".")[0].partition("[")[0] in scope for name in given):
-                yield inserted_after(statement, text, f"{text} after {statement.text[:48]}", "call")
+                yield inserted_after(statement, text, f"{text} after {statement.text[:48]}", role)
             if not statement.index:
-                yield inserted_before(statement, text, f"{text} before {statement.text[:48]}", "call")
+                yield inserted_before(statement, text, f"{text} before {statement.text[:48]}", role)
 
 
 def _in_place(program: Program, function: Function, wanted: Sequence[Type], kind: Type) -> Iterator[Draft]:
