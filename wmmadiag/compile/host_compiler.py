@@ -189,8 +189,8 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
         for folder in folders:
             headers = sorted((folder / "thrust").glob("*.h"), key=lambda one: (one.stem != name, one.name))
             texts = {one: one.read_text("utf-8", "replace") for one in headers}
-            known = (one for what in (brought, declared) for one, text in texts.items() if what.search(text))
-            found = next(known, None)
+            holding = (one for what in (brought, declared) for one, text in texts.items() if what.search(text))
+            found = next(holding, None)
             if found is not None:
                 yield f"{_READ}thrust/{found.name}"
                 break
