@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmmadiag.checks.ranges import declared, elements, mask_of, numbers
+from wmmadiag.checks.ranges import elements, mask_of, numbers
 from wmmadiag.emulator.extents import ExtentPart
 
 
@@ -58,7 +58,11 @@ def test_masks_of_bytes() -> None:
     assert mask is not None
     assert np.flatnonzero(mask).tolist() == [*range(8, 16), 31]
     assert mask_of(ExtentPart("x", 0, 0, (), ()), [(0, 4)]) is None
-    assert (declared(part), declared(part, comma=True), declared(ExtentPart("x", 0, 4, (), ()))) == (
+    assert (
+        part.indexed(part.shape, False),
+        part.indexed(part.shape, True),
+        ExtentPart("x", 0, 4, (), ()).indexed((), True),
+    ) == (
         "s[4][8]",
         "s[4,8]",
         "x",

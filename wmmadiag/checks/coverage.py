@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.naming import element_name, extent_at, thread_name, user_line
+from wmmadiag.checks.naming import element_name, thread_name, user_line
 from wmmadiag.checks.ranges import elements, numbers
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.views import Output, outputs
@@ -62,7 +62,7 @@ def _lost(raw: Raw, context: Context) -> Finding:
     before, between_blocks = int(raw["values"][0]), bool(raw["values"][1])
     where, earlier = user_line(context, raw["pc"]), user_line(context, raw["other_pc"])
     address = int(raw["address"])
-    extent = extent_at(context, "global", address)
+    extent = context.extents.holding("global", address)
     unordered = between_blocks and not any(meaning(node.text).opcode in _ORDERING for node in context.kernel.nodes)
     who = "another block" if between_blocks else "another warp"
     return Finding(

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from wmmadiag.checks.array_bases import accessed_arrays
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.naming import array_name, element_name, extent_at, thread_name, user_line
+from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.views import by_line, neighbours, outputs
 from wmmadiag.emulator.extents import MemoryExtent
@@ -50,7 +50,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     loads = does.flow is Dataflow.LOAD
     name = MemoryExtent(placed.variable.name, "shared", start, placed.variable.size).label
     side = "past the end of" if raw["kind"] == "high" else "before the start of"
-    other = extent_at(context, "shared", touched)
+    other = context.extents.holding("shared", touched)
     lands = f"in {array_name(context, 'shared', touched)}" if other is not None else "outside every array"
     what = "fragment" if does.opcode == "wmma" else "matrix" if does.opcode.endswith("matrix") else "access"
     where = user_line(context, pc)
@@ -72,7 +72,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
 
 def _input(raw: Raw, context: Context) -> Finding:
     address, where = int(raw["address"]), user_line(context, raw["pc"])
-    extent = extent_at(context, "global", address)
+    extent = context.extents.holding("global", address)
     item = extent.item(address) if extent is not None else 1
     return Finding(
         check="memory",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from wmmadiag.checks.registry import Context
-from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.place import Place, own_place
 
@@ -13,25 +12,15 @@ def user_line(context: Context, pc: int) -> Place:
     return own_place(context.kernel.place(pc))
 
 
-def extent_at(context: Context, space: str, address: int) -> MemoryExtent | None:
-    """The named memory that holds an address, or None. `space`: "global", "shared" or "local"."""
-    return context.extents.holding(space, address)
-
-
-def declared_name(extent: MemoryExtent) -> str:
-    """The name in the source: of `_ZZ4attnPfE2sK` it is `sK`."""
-    return extent.label
-
-
 def array_name(context: Context, space: str, address: int) -> str:
     """The declared name of the array that holds an address, or words for the memory where it has none."""
-    extent = extent_at(context, space, address)
+    extent = context.extents.holding(space, address)
     return extent.array(address) if extent is not None else f"{space} memory"
 
 
 def element_name(context: Context, space: str, address: int, size: int = 1) -> str:
     """An element as the source indexes it, "sK[3][5]" or "O[0,1,17,3]"; else in units of `size` bytes, "sK[37]"."""
-    extent = extent_at(context, space, address)
+    extent = context.extents.holding(space, address)
     return extent.element(address, size) if extent is not None else f"{space} address {address:#x}"
 
 

@@ -40,13 +40,6 @@ def numbers(found: Iterable[int]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def declared(part: ExtentPart, comma: bool = False) -> str:
-    """An array with its extents, "sS[64][72]" or "O[1,8,512,64]"; the name alone of one without."""
-    if not part.shape:
-        return part.name
-    return f"{part.name}[{(',' if comma else '][').join(map(str, part.shape))}]"
-
-
 def mask_of(part: ExtentPart, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool_] | None:
     """Which elements of an array without gaps the byte ranges [begin, end) touch, offsets from its start.
 
@@ -63,7 +56,7 @@ def mask_of(part: ExtentPart, stretches: Sequence[tuple[int, int]]) -> NDArray[n
 
 def elements(part: ExtentPart, mask: NDArray[np.bool_], comma: bool = False) -> str:
     """The chosen elements in words: whole rows, columns or boxes of them by index; else how many, and between which."""
-    name = declared(part, comma)
+    name = part.indexed(part.shape, comma)
     count = int(np.count_nonzero(mask))
     if count == 0:
         return f"none of {name}"
@@ -78,7 +71,7 @@ def elements(part: ExtentPart, mask: NDArray[np.bool_], comma: bool = False) -> 
         return f"{count:,} of {mask.size:,} elements of {name}, {bounds}"
     if mask.ndim > 2:
         index = ["*" if len(one) == mask.shape[axis] > 1 else numbers(one) for axis, one in enumerate(chosen)]
-        return f"{part.name}[{(',' if comma else '][').join(index)}] of {name}"
+        return f"{part.indexed(index, comma)} of {name}"
     words = [
         f"{_axis(axis, mask.ndim, len(one))} {numbers(one)}"
         for axis, one in enumerate(chosen)
@@ -105,5 +98,4 @@ def _last(part: ExtentPart, mask: NDArray[np.bool_], comma: bool) -> str:
 
 
 def _element(part: ExtentPart, flat: int, mask: NDArray[np.bool_], comma: bool) -> str:
-    index = np.unravel_index(flat, mask.shape)
-    return f"{part.name}[{(',' if comma else '][').join(str(int(i)) for i in index)}]"
+    return part.indexed(map(int, np.unravel_index(flat, mask.shape)), comma)

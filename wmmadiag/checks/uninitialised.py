@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.naming import array_name, element_name, extent_at, thread_name, user_line
-from wmmadiag.checks.ranges import declared, elements, mask_of, numbers
+from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
+from wmmadiag.checks.ranges import elements, mask_of, numbers
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 
@@ -128,7 +128,7 @@ def _detail(raw: Raw, context: Context, seen: Seen) -> list[str]:
             f"reaches {seen.bytes // step:,} elements in that block, "
             f"{_output_element(context, seen.first)} to {_output_element(context, seen.last - step + 1)}"
         )
-    extent = extent_at(context, space, address)
+    extent = context.extents.holding(space, address)
     if space == "shared" and extent is not None:
         lines += _pattern(context, seen, extent, address)
     return lines
@@ -149,7 +149,7 @@ def array_at(extent: MemoryExtent, address: int) -> tuple[ExtentPart, int, int]:
 def _pattern(context: Context, seen: Seen, extent: MemoryExtent, address: int) -> list[str]:
     """What of an array was written when it was read, and by which lines."""
     part, start, end = array_at(extent, address)
-    name = declared(part)
+    name = part.indexed(part.shape, comma=False)
     holes = [(max(a, start) - start, min(b, end) - start) for a, b in seen.holes if a < end and b > start]
     mask = mask_of(part, holes)
     writers: dict[int, Writer] = {}
@@ -199,7 +199,7 @@ def _words(holes: Sequence[tuple[int, int]]) -> str:
 
 
 def _element_bytes(context: Context, address: int) -> int:
-    extent = extent_at(context, "global", address)
+    extent = context.extents.holding("global", address)
     return (extent.item(address) if extent is not None else 0) or 1
 
 

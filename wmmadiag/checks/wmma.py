@@ -25,7 +25,7 @@ from operator import itemgetter
 
 from wmmadiag.checks.array_bases import accessed_arrays
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.naming import declared_name, thread_name, user_line
+from wmmadiag.checks.naming import thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.emulator.decoded import SPACES, Decoded
 from wmmadiag.emulator.extents import MemoryExtent
@@ -121,7 +121,7 @@ def inspect(context: Context) -> Sequence[Finding]:
         needed = needed_alignment(node)
         if node.op not in ("wmma.load", "wmma.store", "ldmatrix", "stmatrix") or needed <= placed.variable.align:
             continue
-        name = declared_name(MemoryExtent(placed.variable.name, "shared", placed.address, placed.variable.size))
+        name = MemoryExtent(placed.variable.name, "shared", placed.address, placed.variable.size).label
         if name not in short or short[name][1] < needed:
             short[name] = (placed.variable.align, needed, pc)
     if not short:

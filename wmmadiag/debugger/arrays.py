@@ -107,7 +107,7 @@ class NamedArrays:
         size = part.item + sum((n - 1) * s for n, s in rest)
         if not index and extent.whole is part:
             first, size = part.offset, extent.size
-        return Element(extent.indexed(part, index), extent, part, index, extent.start + first, size)
+        return Element(part.indexed(index, extent.comma), extent, part, index, extent.start + first, size)
 
     def _part(self, name: str) -> tuple[MemoryExtent, ExtentPart]:
         if name in self.parts:
@@ -174,7 +174,7 @@ class NamedArrays:
             index = part.index(address - known.start) if known.space == space else None
             if index is not None and 0 <= address - known.start < known.size:
                 within = (address - known.start - part.offset) % max(part.item, 1)
-                return known.indexed(part, index) + (f", byte {within} of it" if within else "")
+                return part.indexed(index, known.comma) + (f", byte {within} of it" if within else "")
         for extent in self.extents:
             if extent.space == space and extent.start <= address < extent.start + extent.size:
                 return extent.element(address)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -32,6 +32,11 @@ class ExtentPart:
             if found[axis] >= self.shape[axis]:
                 return None
         return tuple(found) if rest < self.item and 0 not in self.shape else None
+
+    def indexed(self, index: Iterable[object], comma: bool) -> str:
+        """`O[0,1,17,3]`, `sK[3][5]`, or the name alone of what has no indices."""
+        words = (",".join if comma else "][".join)(map(str, index))
+        return f"{self.name}[{words}]" if words else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +88,11 @@ class MemoryExtent:
         part = self.part(address)
         if part is not None:
             within = (offset - part.offset) % part.item
-            return self.indexed(part, part.index(offset) or ()) + (f", byte {within} of it" if within else "")
+            return part.indexed(part.index(offset) or (), self.comma) + (f", byte {within} of it" if within else "")
         known = self.whole.item if self.whole is not None and self.whole.item else size
         if known > 1 and offset % known == 0:
             return f"{self.label}[{offset // known}]"
         return f"{self.label}, byte {offset:,}"
-
-    def indexed(self, part: ExtentPart, index: tuple[int, ...]) -> str:
-        """`O[0,1,17,3]`, `sK[3][5]`, or the name alone of what has no indices."""
-        if not index:
-            return part.name
-        return f"{part.name}[{(',' if self.comma else '][').join(map(str, index))}]"
 
     def describe(self, address: int, length: int) -> tuple[int, str]:
         """Distance in bytes from an access to this range (0: it overlaps), and words for it."""
