@@ -185,7 +185,7 @@ def run_function(
         own = chosen_class(classes, kind)
         inner = Scope(found.source, with_members(machine, own, class_scope(machine, own, kind, scope)), this=this)
         inner.function = function.qualified
-    values, cells = _padded(values), [*cells, *[None] * (len(values) - len(cells))]
+    values, cells = list(values), [*cells, *[None] * (len(values) - len(cells))]
     bind_parameters(machine, function.template or (), explicit, inner)
     deduce(found, values, cells, inner)
     machine.depth += 1
@@ -197,10 +197,6 @@ def run_function(
     finally:
         machine.depth -= 1
     return signal.value if isinstance(signal, Returned) else Unknown()
-
-
-def _padded(values: Sequence[Value]) -> list[Value]:
-    return list(values)
 
 
 def _initialisers(node: Node) -> list[Node]:

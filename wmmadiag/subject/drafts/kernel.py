@@ -157,12 +157,12 @@ def read_kernel(
     launches = [(one, run) for run in host.runs for one in run.launches]
     entry, remarks = options.entry, tuple[str, ...]()
     if not entry:
-        made = [name for name in names if any(_base(one.kernel.name) == _base(name) for one, _ in launches)]
+        made = [name for name in names if any(plain_name(one.kernel.name) == plain_name(name) for one, _ in launches)]
         multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
         told = partial(_tells, path, text, options, host)
         entry = chosen_kernel(path, names, made, multiplying, told)
         remarks = tuple(filter(None, [chosen_remark(entry, names, multiplying)]))
-    base = _base(entry)
+    base = plain_name(entry)
     declared = [one for one in program.kernels(base) if "::" not in entry or _qualified(entry, one)]
     if not declared:
         raise ConfigurationError(
@@ -172,7 +172,7 @@ def read_kernel(
             if names
             else "the source must define a __global__ function, or include it from a folder that -I names",
         )
-    own = [launched] if launched is not None else [pair for pair in launches if _base(pair[0].kernel.name) == base]
+    own = [launched] if launched is not None else [pair for pair in launches if plain_name(pair[0].kernel.name) == base]
     commented = comments and not own
     if commented:
         own = _launched_in_a_comment(path, text, options, program, declared[0])
@@ -258,7 +258,7 @@ def _launched_in_a_comment(
         return []
     host = read_host(path, text + written, options)
     found = [(one, run) for run in host.runs for one in run.launches]
-    return [pair for pair in found if _base(pair[0].kernel.name) == kernel.function.name and _is_whole(pair[0])]
+    return [pair for pair in found if plain_name(pair[0].kernel.name) == kernel.function.name and _is_whole(pair[0])]
 
 
 def _is_whole(launch: HostLaunch) -> bool:
@@ -268,10 +268,6 @@ def _is_whole(launch: HostLaunch) -> bool:
 
 def _multiplied(text: str) -> list[str]:
     return [_C_TYPES[one] for one in _C_TYPES if one in multiplied_types(text)]
-
-
-def _base(name: str) -> str:
-    return plain_name(name)
 
 
 def _qualified(entry: str, found: HostFunction) -> bool:
