@@ -364,6 +364,12 @@ YIELDS = [
         "wmma::load_matrix_sync(f, &h[m * 16][k], 72); out[0] = float(f.x[0]);",
         "wmma::col_major> f; wmma::load_matrix_sync(f, &h[k][m * 16], 72);",
     ),
+    (
+        "turned_operand",
+        f"{SHARED} __shared__ half h[2][640]; wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> f; "
+        "wmma::load_matrix_sync(f, &h[m][n * 16 * 40 + k], 40); out[0] = float(f.x[0]);",
+        "wmma::row_major> f; wmma::load_matrix_sync(f, &h[m][n * 16 + k * 40], 40);",
+    ),
     ("storage", "int8_t w = (int8_t)m; out[0] = w;", "uint8_t w"),
     ("storage", "narrow_t w = (narrow_t)m; out[0] = w;", "typedef signed char narrow_t"),
     ("widened", HALVES, "__shared__ float s[256]; wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;"),

@@ -18,8 +18,8 @@ _LOAD = "load_matrix_sync"
 
 @operator
 def turned_operand(program: Program) -> Iterator[Draft]:
-    """`row_major` and `p + d * ld + i` for `col_major` and `p + i * ld + d` of a fragment, and back; and `&s[d][i]` for
-    `&s[i][d]`."""
+    """`row_major` and `p + d * ld + i` for `col_major` and `p + i * ld + d` of a fragment, and back; so of `&s[i * ld + d]`,
+    and `&s[d][i]` for `&s[i][d]`."""
     loads = [one for one in program.expressions if one.kind == "call" and one.operator == _LOAD]
     for declared in declarations(program):
         names = {variable.name for variable in declared.declares}
@@ -42,10 +42,8 @@ def _turned(load: Expression) -> Iterator[list[tuple[Expression, Text]]]:
     """What a load's address becomes where two coordinates exchange their places."""
     address, pitch = load.operands[1], load.operands[2]
     inner = address.operands[0] if address.kind == "unary" and address.operator == "&" else address
-    if inner.kind == "subscript" and inner.operands[0].kind == "subscript":
-        first, second = inner.operands[0].operands[1], inner.operands[1]
-        yield [(first, text_of(second)), (second, text_of(first))]
-    held = [term for term in sums.terms(address) if not term.expression.type.address and not term.negative]
+    flat = inner.operands[1] if inner.kind == "subscript" else address
+    held = [term for term in sums.terms(flat) if not term.expression.type.address and not term.negative]
     for row, column in itertools.permutations(held, 2):
         factors = [part for part in row.factors if part.text != pitch.text]
         if len(factors) == len(row.factors) - 1 and pitch.text not in {part.text for part in column.factors}:
@@ -56,3 +54,6 @@ def _turned(load: Expression) -> Iterator[list[tuple[Expression, Text]]]:
                 (row.expression, along),
                 (column.expression, binary(text_of(column.expression), "*", text_of(pitch))),
             ]
+    if inner.kind == "subscript" and inner.operands[0].kind == "subscript":
+        first, second = inner.operands[0].operands[1], inner.operands[1]
+        yield [(first, text_of(second)), (second, text_of(first))]
