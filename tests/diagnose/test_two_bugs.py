@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(Path(__file__).parent / "unseen")]
 
 from diagnosis import right_source, scored  # noqa: E402 - not a package
-from expand import expand_pairs  # noqa: E402
+from expand import expand, expand_pairs  # noqa: E402
 
 KERNELS = ROOT / "kernels"
 
@@ -237,3 +237,14 @@ def test_pairs_are_tried_for_a_part_of_the_work_only() -> None:
         bench, ledger = Costly(), Ledger(replace(effort_named("normal"), instructions=instructions))
         assert list(mending_pairs(bench, every, 4000, ledger, lambda _: None)) == []
         assert bench.batches == batches
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", ["heads_and_sum"])
+def test_what_mends_one_case_is_kept_and_the_other_mistake_looked_for(tmp_path: Path, bug: str) -> None:
+    """The smallest case has one head alone, in which the second mistake shows nothing."""
+    expand(tmp_path, Path(__file__).parent / "blind19")
+    path = tmp_path / "decode_gqa" / "wrong" / f"{bug}.toml"
+    truth = tomllib.loads(path.with_name(f"{bug}.truth.toml").read_text("utf-8"))
+    found = diagnose_card(load_card(path), threads=1)
+    assert scored(f"decode_gqa/wrong/{bug}.toml", truth, found, 0.0).both

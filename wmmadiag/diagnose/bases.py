@@ -49,13 +49,29 @@ def further(
     cases: Sequence[Case],
 ) -> Iterator[Base]:
     """Where to go on from: what mends the case, with one that it leaves wrong; then what mends a part of the case."""
-    partly = [one for one in answers if one.shape is None and _no_worse(found, one)]
-    for one in partly[:_PARTLY]:
-        left = one.runs[-1].result
-        case = next(case for case in cases if case.name == left.case)
-        yield from keeping(found, base, Step(one.tried, sources), case, seed=left.seed)
+    yield from behind(found, base, sources, partly_right(found, answers)[:_PARTLY], cases)
     for helping in helps:
         yield from keeping(found, base, Step(helping, sources), base.trials.case)
+
+
+def partly_right(found: Examined, answers: Sequence[Confirmed]) -> list[Confirmed]:
+    """What mends the failing case, and leaves another one as wrong as it was."""
+    return [one for one in answers if not one.right and one.shape is None and _no_worse(found, one)]
+
+
+def behind(
+    found: Examined,
+    base: Base,
+    sources: Mapping[str, Source],
+    some: Sequence[Confirmed],
+    cases: Sequence[Case],
+    most: int | None = None,
+) -> Iterator[Base]:
+    """The base with each of some changes kept, on a case that it leaves wrong; `most`: see `keeping`."""
+    for one in some:
+        left = one.runs[-1].result
+        case = next(case for case in cases if case.name == left.case)
+        yield from keeping(found, base, Step(one.tried, sources), case, most, seed=left.seed)
 
 
 def _no_worse(found: Examined, one: Confirmed) -> bool:

@@ -14,6 +14,7 @@ from wmmadiag.diagnose.evidence import clean, traced
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.mending import look_for_mends
 from wmmadiag.diagnose.search import Ledger
+from wmmadiag.diagnose.telling import most_telling
 from wmmadiag.diagnose.trials import team
 from wmmadiag.errors import BudgetError
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -124,9 +125,10 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
             team.start(threads)  # while further cases run
             if _slow(baseline):
                 break
-    found = Examined(bench, baseline, failing)
     if failing is None:
-        return found
+        return Examined(bench, baseline, None)
+    failing = most_telling(_failed_alike(cases, baseline), baseline)
+    found = Examined(bench, baseline, failing)
     found.ledger = Ledger(effort)
     found.traced, found.untraced = traced(bench, baseline[failing.name])
     look_for_mends(found, cases, threads, tell)
@@ -135,11 +137,16 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
 
 def _worst(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> Case | None:
     """The smallest case that fails; one with wrong numbers before one that only a check complains of."""
+    return next(iter(_failed_alike(cases, baseline)), None)
+
+
+def _failed_alike(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> list[Case]:
+    """The cases that fail, the smallest first: where some have wrong numbers, these."""
     ran = [case for case in cases if case.name in baseline]
     failed = [case for case in ran if not baseline[case.name].passed] or [
         case for case in ran if not clean(baseline[case.name])
     ]
-    return next((case for case in failed if baseline[case.name].wrong_count), failed[0] if failed else None)
+    return [case for case in failed if baseline[case.name].wrong_count] or failed
 
 
 def _run(bench: Workbench, case: Case) -> CaseRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,7 +11,16 @@ from pathlib import Path
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
-from wmmadiag.diagnose.bases import Base, Progress, affordable, confirmed_from, further, keeping
+from wmmadiag.diagnose.bases import (
+    Base,
+    Progress,
+    affordable,
+    behind,
+    confirmed_from,
+    further,
+    keeping,
+    partly_right,
+)
 from wmmadiag.diagnose.by_checks import by_checks
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change, applied
@@ -42,6 +52,8 @@ _RIVALS = 256
 """How many of these are tried at most."""
 _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
+_PARTLY = 2
+"""Changes that mend the case and not every one, from which the search goes on at once."""
 _FILLED = 0.2
 """Share of what may be filled that is filled at the likeliest places, before less likely changes."""
 _AGAIN = 0.5
@@ -99,6 +111,11 @@ class _Hunt:
     pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
     followed: set[Change] = field(default_factory=set)  # what mends a good part, from which the search went on
 
+    @property
+    def mended(self) -> bool:
+        """Whether something mends every case."""
+        return any(one.right for one in self.answers)
+
     def look(self, order: Sequence[Ranked], most: int | None = None) -> bool:
         """Try changes; whether one mends every case."""
         tried, answers = _tried(self.found, self.base, self.sources, order, self.cases, self.tell, self.launched, most)
@@ -119,11 +136,12 @@ class _Hunt:
 def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     hunt = _begun(found, base, cases, tell)
-    for step in (_likeliest, _filled, _deeper) if base.kept else _STEPS:
+    steps = _STEPS if not base.kept else (_likeliest,) if base.most is not None else (_likeliest, _filled, _deeper)
+    for step in steps:
         # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
-        if step(hunt) or (step is _filled and any(one.right for one in hunt.answers)):
+        if step(hunt) or (step is _filled and hunt.mended):
             return True
-    return any(one.right for one in hunt.answers)
+    return hunt.mended
 
 
 def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> _Hunt:
@@ -150,16 +168,26 @@ def _likeliest(hunt: _Hunt) -> bool:
 
 
 def _followed(hunt: _Hunt) -> bool:
-    """The likeliest changes beside one that mends a good part: of two mistakes, one may be found."""
-    if hunt.found.ledger.effort.bugs == 1 or any(one.right for one in hunt.answers):
+    """The likeliest changes beside one that mends this case and not every one, or a good part of it: of two mistakes,
+    one may be found."""
+    if hunt.found.ledger.effort.bugs == 1 or hunt.mended:
         return False
+    found, base = hunt.found, hunt.base
+    partly = [
+        one
+        for one in partly_right(found, hunt.answers)
+        if one.runs[-1].wrong_count and one.tried.ranked.change not in hunt.followed
+    ][:_PARTLY]
     helps = [one for one in helpful_at_once(hunt.tried) if one.ranked.change not in hunt.followed]
-    hunt.followed |= {one.ranked.change for one in helps}
-    if helps:
-        hunt.found.ledger.reserve()
+    hunt.followed |= {one.tried.ranked.change for one in partly} | {one.ranked.change for one in helps}
+    if partly or helps:
+        found.ledger.reserve()
     steps = (Step(one, hunt.sources) for one in helps)
-    bases = (held for step in steps for held in keeping(hunt.found, hunt.base, step, hunt.base.trials.case, _DEEPER))
-    return any(_look(hunt.found, held, hunt.cases, hunt.tell) for held in bases)
+    bases = itertools.chain(
+        behind(found, base, hunt.sources, partly, hunt.cases, _DEEPER),
+        (held for step in steps for held in keeping(found, base, step, base.trials.case, _DEEPER)),
+    )
+    return any(_look(found, held, hunt.cases, hunt.tell) for held in bases)
 
 
 def _all(hunt: _Hunt) -> bool:
@@ -173,7 +201,7 @@ def _all(hunt: _Hunt) -> bool:
 
 def _twice(hunt: _Hunt) -> bool:
     """The same at two places."""
-    return not hunt.answers and _by_pairs(hunt, alike=True)
+    return not hunt.mended and _by_pairs(hunt, alike=True)
 
 
 def _filled(hunt: _Hunt) -> bool:
@@ -243,7 +271,7 @@ def _deeper(hunt: _Hunt) -> bool:
 def _two(hunt: _Hunt) -> bool:
     """Any two changes, the likeliest first."""
     several = hunt.found.ledger.effort.bugs > 1
-    return several and not hunt.answers and _by_pairs(hunt)
+    return several and not hunt.mended and _by_pairs(hunt)
 
 
 def _fewer_threads(hunt: _Hunt) -> bool:
@@ -253,8 +281,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _filled, _solved, _all, _twice, _filled_further, _twice, _less_likely, _followed, _deeper,
-    _two, _fewer_threads,
+    _likeliest, _followed, _filled, _solved, _all, _twice, _followed, _filled_further, _twice, _less_likely, _followed,
+    _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 

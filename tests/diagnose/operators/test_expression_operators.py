@@ -173,6 +173,8 @@ YIELDS = [
         "x / n + alpha",
     ),
     ("nudged", "int row = m; out[threadIdx.x * row] = a[0];", "row = m * 3"),
+    ("within_warp", "int w = threadIdx.x / 32; if (threadIdx.x == 0) out[w] = a[w];", "if (threadIdx.x % 32 == 0)"),
+    ("within_warp", "const int t = threadIdx.x; out[t] = a[m];", "out[t / 32]"),
     (
         "term_more",
         "int t = threadIdx.x; if (t < m) { out[t] = 0.0f; } else { int w = t / 32; out[w] = a[w]; }",
@@ -240,6 +242,8 @@ NEVER = [
     ("negated", "out[0] = fmaxf(a[0], b[0]);", "fmaxf(-a[0]"),
     ("negated", "int i = m; out[i] = a[0];", "-m"),
     ("clipped", "float x = a[0]; out[0] = sqrtf(x) + b[0];", "fmaxf(x"),  # not what is stored
+    ("within_warp", "int t = threadIdx.x, w = t / 32, y = threadIdx.y; out[w] = a[y];", "/ 32 / 32"),
+    ("within_warp", "int t = threadIdx.x, w = t / 32, y = threadIdx.y; out[w] = a[y];", "a[y % 32]"),
     ("based", "int x0 = blockIdx.x * 64; int t = x0 + threadIdx.x; out[t] = a[t];", "out[x0 + t]"),  # it is in it
     ("based", "int x0 = m * 64; int t = threadIdx.x; out[t] = a[x0];", "x0 + t"),  # no block's
     ("quarters", "int l = threadIdx.x; copy4(out, a + l % 4 * n + l / 4 * 8);", "l ^ 8"),  # no quarter of a warp

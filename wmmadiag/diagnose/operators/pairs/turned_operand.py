@@ -18,8 +18,8 @@ _LOAD = "load_matrix_sync"
 
 @operator
 def turned_operand(program: Program) -> Iterator[Draft]:
-    """`row_major` and `p + d * ld + i` for `col_major` and `p + i * ld + d` of a fragment, and back; so of `&s[i * ld + d]`,
-    and `&s[d][i]` for `&s[i][d]`."""
+    """`row_major` and `p + d * ld + i` for `col_major` and `p + i * ld + d` of a fragment, and back; so of
+    `&s[i * ld + d]`, and `&s[d][i]` for `&s[i][d]`."""
     loads = [one for one in program.expressions if one.kind == "call" and one.operator == _LOAD]
     for declared in declarations(program):
         names = {variable.name for variable in declared.declares}

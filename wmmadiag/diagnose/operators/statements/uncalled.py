@@ -28,7 +28,7 @@ def uncalled(program: Program) -> Iterator[Draft]:
     says whether what is waited for has come."""
     reached = {body.name for body in program.bodies}
     idle = [listed[0] for name, listed in program.functions.items() if name not in reached]
-    idle = [one for one in idle if one.parameters and not one.kernel and not one.name.startswith(("operator", "~"))]
+    idle = [one for one in idle if one.parameters and _of_device(one) and not one.name.startswith(("operator", "~"))]
     for one in idle if len(idle) <= _MOST_FUNCTIONS else ():  # what more are is a library
         kind = program.reader.returns[one.name]
         wanted = [program.reader.types.variable(parameter) for parameter in one.parameters]
@@ -38,6 +38,11 @@ def uncalled(program: Program) -> Iterator[Draft]:
             yield from _called(program, one, wanted, "while (!{}) {{}}")
         elif kind.kind != "unknown" and len(wanted) > 1:  # of one argument: `application`
             yield from _in_place(program, one, wanted, kind)
+
+
+def _of_device(one: Function) -> bool:
+    """Whether kernels can call it: what is not marked runs on the host, and launches them."""
+    return not one.kernel and (one.device or "constexpr" in one.words)
 
 
 def _awaits(one: Function) -> bool:
