@@ -622,6 +622,8 @@ def test_a_function_that_nothing_calls_is_called_with_what_is_named_or_typed_as_
     assert yields(body, "uncalled", "row[first] = a[m]; mask(row, first, n);", head)
     assert yields(body, "uncalled", "x = join(y, x);", head)
     assert not yields(f"{body} mask(row, first, m);", "uncalled", "mask(row, first, n);", head)
+    launcher = "void clear(float* row, int first, int n) { row[first + n] = 0.0f; }"
+    assert not yields(body, "uncalled", "clear(row, first, n);", launcher)  # it is no function of the device
 
 
 def test_a_function_that_says_whether_something_has_come_is_asked_until_it_has() -> None:
