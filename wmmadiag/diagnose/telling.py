@@ -27,8 +27,9 @@ def most_telling(failed: Sequence[Case], baseline: Mapping[str, CaseRun]) -> Cas
         baseline: the cases as they ran.
     """
     most = max(_LONGER * _work(baseline[failed[0].name]), _SHORT)
-    affordable = [case for case in failed if _work(baseline[case.name]) <= most]
-    if len(affordable) < 2:
+    ended = [case for case in failed if baseline[case.name].verdict is not None]
+    affordable = [case for case in ended if _work(baseline[case.name]) <= most]
+    if len(affordable) < 2 or affordable[0] is not failed[0]:
         return failed[0]
     reached = {case.name: _lines(baseline[case.name]) for case in affordable}
     every = frozenset().union(*reached.values())
