@@ -12,16 +12,7 @@ from collections.abc import Mapping
 
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.memory_layout import Placed
-from wmmadiag.ptx.ir import (
-    Access,
-    Address,
-    Immediate,
-    Instruction,
-    Operand,
-    PtxFunction,
-    Register,
-    SymbolAddress,
-)
+from wmmadiag.ptx.ir import Access, Address, Immediate, Instruction, Operand, PtxFunction, Register, SymbolAddress
 
 _KEEPS = ("mov.", "cvta", "add.", "sub.", "mad.", "cvt.", "and.", "or.", "xor.", "selp.", "max.", "min.", "lop3.")
 """Operations whose result points into the array that one of their operands points into."""

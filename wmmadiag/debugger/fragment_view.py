@@ -18,12 +18,7 @@ from wmmadiag.place import Place
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.raw import read_raw
 from wmmadiag.provenance.samples import SampleSpace
-from wmmadiag.provenance.tags import (
-    decode,
-    granule_shift,
-    number_matrices,
-    tag_arguments,
-)
+from wmmadiag.provenance.tags import decode, granule_shift, number_matrices, tag_arguments
 from wmmadiag.provenance.trace import engine_table
 from wmmadiag.subject.binding import BoundCase
 

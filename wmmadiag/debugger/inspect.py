@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from wmmadiag.debugger.arrays import Element, NamedArrays
 from wmmadiag.debugger.conditions import ANY, Conditions
 from wmmadiag.debugger.inspect_fragments import FragmentInspection
-from wmmadiag.debugger.registers import (
-    raw_register,
-    register_numbers,
-)
+from wmmadiag.debugger.registers import raw_register, register_numbers
 from wmmadiag.emulator.decoded import Value
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.emulator.kernel import REGISTER_POISON

@@ -16,17 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wmmadiag.ptx.instructions import lookup
-from wmmadiag.ptx.ir import (
-    Access,
-    Address,
-    Instruction,
-    Operand,
-    OperandPair,
-    Predicate,
-    PtxFunction,
-    Register,
-    Vector,
-)
+from wmmadiag.ptx.ir import Access, Address, Instruction, Operand, OperandPair, Predicate, PtxFunction, Register, Vector
 
 TYPES = frozenset({"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"})
 _ENDS_BLOCK = frozenset({"bra", "brx.idx", "ret", "exit", "trap", "call"})

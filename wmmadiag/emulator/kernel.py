@@ -18,11 +18,7 @@ from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.launch_limits import check_shape
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.emulator.memory_layout import (
-    GRID_WORKSPACE_BASE,
-    GRID_WORKSPACE_BYTES,
-    PARAMETER_BASE,
-)
+from wmmadiag.emulator.memory_layout import GRID_WORKSPACE_BASE, GRID_WORKSPACE_BYTES, PARAMETER_BASE
 from wmmadiag.emulator.naming import ArrayNames
 from wmmadiag.emulator.output_words import Words, watched
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, WmmadiagError

@@ -9,18 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import (
-    Alternative,
-    Arrays,
-    Choice,
-    Elements,
-    Operation,
-    Packed,
-    Parameter,
-    Role,
-    Signs,
-    Values,
-)
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Packed, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, GATES, spread
 from wmmadiag.ops.parts.epilogue_bounds import after, narrow
 from wmmadiag.ops.parts.late import NDArray, np

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wmmadiag.numerics.element_types import ElementType
-from wmmadiag.ops.model import (
-    Arrays,
-    Drawn,
-    Elements,
-    Operation,
-    Role,
-    Signs,
-    Values,
-)
+from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_of_products

@@ -8,16 +8,7 @@ from typing import Any
 
 from wmmadiag.ops.catalogue.layernorm import layernorm
 from wmmadiag.ops.catalogue.rmsnorm import rmsnorm
-from wmmadiag.ops.model import (
-    Arrays,
-    Distance,
-    Elements,
-    Operation,
-    Parameter,
-    Role,
-    Signs,
-    Values,
-)
+from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow

@@ -13,15 +13,7 @@ from wmmadiag.report.map_png import error_picture
 from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, number, work_line
 from wmmadiag.results.brief import brief
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Fix
-from wmmadiag.results.maps import (
-    ALLOWED,
-    AT_BOUND,
-    SPECIAL,
-    STEPS_PER_OCTAVE,
-    ErrorMap,
-    FragmentCell,
-    HeldFragment,
-)
+from wmmadiag.results.maps import ALLOWED, AT_BOUND, SPECIAL, STEPS_PER_OCTAVE, ErrorMap, FragmentCell, HeldFragment
 from wmmadiag.results.model import CaseResult, ReportedFinding, Status
 from wmmadiag.results.run import KernelRun, Run
 from wmmadiag.results.text import dedented, diff_lines, split_place, visible
