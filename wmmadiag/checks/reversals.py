@@ -11,9 +11,9 @@ one that no chip promises.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,9 @@ from wmmadiag.checks.validated import is_guess
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.kernel import Budget
 from wmmadiag.errors import BudgetError, WmmadiagError
-from wmmadiag.launch import Launch
+from wmmadiag.launch import ArraysByIndex, Launch
 from wmmadiag.processes.deadline import seconds_left
 
-ArraysByIndex: TypeAlias = Mapping[int, NDArray[np.generic]]
 """Bytes of a launch's arrays, by their position among its arguments."""
 
 _ALONE = 12

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Dim3: TypeAlias = tuple[int, int, int]
 
+ArraysByIndex: TypeAlias = "Mapping[int, NDArray[Any]]"
+"""Arrays of a launch by their position, as `Launch.writable` has it."""
 Argument: TypeAlias = "NDArray[Any] | np.generic | bytes | int | float"
 """One kernel argument: an array (passed as a pointer, changed in place), a scalar, or a struct's bytes.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wmmadiag.backends.differential.difference import ArrayDifference, differences
 from wmmadiag.backends.differential.reasons import last_store, reasons
@@ -18,9 +16,7 @@ from wmmadiag.gpu import GpuKernel, GpuOptions
 from wmmadiag.gpu import load as load_gpu
 from wmmadiag.gpu.devices import device
 from wmmadiag.gpu.meanings import same_fault
-from wmmadiag.launch import Elsewhere, Launch, RunStats
-
-ArraysByIndex = dict[int, NDArray[Any]]
+from wmmadiag.launch import ArraysByIndex, Elsewhere, Launch, RunStats
 
 
 class BothKernel:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wmmadiag.backends.differential.difference import ArrayDifference
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.gpu import Assembly, GpuKernel
-from wmmadiag.launch import Launch
+from wmmadiag.launch import ArraysByIndex, Launch
 from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import Dataflow, meaning
 from wmmadiag.ptx.types import CLASSES
 
-ArraysByIndex = Mapping[int, NDArray[Any]]
 Again = Callable[["GpuKernel | EmulatedKernel"], "ArraysByIndex | None"]
 
 _STORES = frozenset({1, 2, 4})  # AccessKind: store, atomic, async_store
