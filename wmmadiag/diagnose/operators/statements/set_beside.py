@@ -16,6 +16,10 @@ from wmmadiag.diagnose.operators.zeros import zero_of
 
 _MOST = 4
 """Places of one array that are tried beside one statement."""
+_MEMBER = 0
+"""Stands for the body of what every function may name: members of records, and what is declared outside of all."""
+_Key = tuple[int, str]
+"""The body that a variable belongs to, and its name."""
 
 
 @operator
@@ -23,33 +27,41 @@ def set_beside(program: Program) -> Iterator[Draft]:
     """`x[i] = 0;` after `y[i] = c;` with a constant `c`, for an `x` that nothing sets but from itself, and `x[j] = 0;`
     after what sets any element, with a `j` at which it is used; for a least or greatest one what it begins with."""
     begun = begun_with(program)
-    never = _never_set(program)
-    for body in program.bodies if never else ():
-        for one in body.statements if not body.unit.macro else ():
-            target = _set(one)
-            for (where, name), elements in never.items() if target is not None else ():
-                if target is None or where not in (id(body), _MEMBER):
-                    continue
-                nought = zero_of(program, elements[0])
-                values = dict.fromkeys((*begun.get(name, ()), *([nought] if nought else ())))
-                for element in dict.fromkeys(_elements(program, one, target, name, elements)):
-                    yield from (_after(one, f"{element} = {value};") for value in values)
+    targets = [(one, _set(one)) for one in program.statements if not one.unit.macro]
+    for key, elements in _never_set(program).items():
+        own = [(one, target) for one, target in targets if target is not None and _reaches(key, one, target)]
+        beside = [(one, text) for one, target in own for text in _beside(program, one, target, key[1], elements)]
+        used = {each.text for each in elements}
+        if not any(text in used for _, text in beside):  # set to a constant together, where an element of both is used
+            beside += [(one, text) for one, target in own for text in _named_there(program, one, target, elements)]
+        nought = zero_of(program, elements[0])
+        values = dict.fromkeys((*begun.get(key[1], ()), *([nought] if nought else ())))
+        for one, text in dict.fromkeys(beside):
+            yield from (_after(one, f"{text} = {value};") for value in values)
 
 
-def _elements(
+def _reaches(key: _Key, one: Statement, target: Expression) -> bool:
+    """Whether a statement may name a variable, and sets another one."""
+    return key[0] in (id(one.function), _MEMBER) and _name(_base(target)) != key[1]
+
+
+def _beside(
     program: Program, one: Statement, target: Expression, name: str, elements: Sequence[Expression]
 ) -> Iterator[str]:
-    """Of what is never set, the element that belongs to what a statement sets, and those that can be named there."""
-    base, whole, pool = _base(target), one.expressions[0], pools(program)
-    if _name(base) == name:
-        return
-    constant = whole.operands[1].varying is False
+    """Of what is never set, the element that belongs to what a statement sets to a constant."""
+    base = _base(target)
     alike = any(each.type.same(target.type) and _depth(each) == _depth(target) for each in elements)
-    if constant and alike:
-        text = f"{base.text[: len(base.text) - len(base.operator)]}{name}" if base.kind == "member" else name
-        if base.kind == "member" or name in program.names_at(one.unit, one.end):
-            yield f"{text}{one.unit.source.slice(base.end, target.end)}"
+    if not alike or one.expressions[0].operands[1].varying is not False:
+        return
+    if base.kind == "member" or name in program.names_at(one.unit, one.end):
+        of = base.text[: len(base.text) - len(base.operator)] if base.kind == "member" else ""
+        yield f"{of}{name}{one.unit.source.slice(base.end, target.end)}"
+
+
+def _named_there(program: Program, one: Statement, target: Expression, elements: Sequence[Expression]) -> Iterator[str]:
+    """Elements of what is never set that can be named where a statement sets an element of something else."""
     if target.kind == "subscript":
+        pool, whole = pools(program), one.expressions[0]
         known = dict.fromkeys(each.text for each in elements if _depth(each) and pool.visible(each, whole))
         yield from list(known)[:_MOST]
 
@@ -71,12 +83,6 @@ def _set(one: Statement) -> Expression | None:
     return (
         target if target.type.arithmetic and _base(target).text not in {part.text for part in value.under()} else None
     )
-
-
-_MEMBER = 0
-"""Stands for the body of what every function may name: members of records, and what is declared outside of all."""
-_Key = tuple[int, str]
-"""The body that a variable belongs to, and its name."""
 
 
 def _never_set(program: Program) -> Mapping[_Key, list[Expression]]:
