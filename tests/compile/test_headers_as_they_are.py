@@ -62,7 +62,7 @@ def test_the_same_beside_the_source(work: Path, quoted: bool) -> None:
 
 
 def test_what_the_compiler_refuses_of_a_library_goes_and_is_said(work: Path) -> None:
-    host = """inline std::string name() { return "x"; }
+    host = """inline std::ifstream name() { return "x"; }
 __host__ int count(int n) { return n; }
 struct Pool { void *get(int bytes) { return std::malloc_somewhere(bytes); } int free; };
 """

@@ -41,6 +41,9 @@ _BROUGHT = dict.fromkeys(
     ("cublas_v2.h", "cublas.h", "cublasLt.h", "cublasXt.h", "cusparse.h", "cusolverDn.h"),
     b"#include <cuComplex.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <library_types.h>\n",
 )
+# Classes that may be members of those that device code uses.
+_HELD = "string vector list deque map set unordered_map unordered_set memory iostream sstream fstream"
+_BROUGHT |= dict.fromkeys(_HELD.split(), b"#include <wmmadiag_host_types.h>\n")
 # Kernels scale and filter what is transformed.
 _BROUGHT["cufft.h"] = _BROUGHT["cufftXt.h"] = b"""#include <cuComplex.h>
 #include <library_types.h>
