@@ -370,6 +370,11 @@ YIELDS = [
         "wmma::load_matrix_sync(f, &h[m][n * 16 * 40 + k], 40); out[0] = float(f.x[0]);",
         "wmma::row_major> f; wmma::load_matrix_sync(f, &h[m][n * 16 + k * 40], 40);",
     ),
+    (
+        "added_once",
+        "float x = 0.0f; for (int i = 0; i < n; ++i) x += a[i] + b[m]; out[0] = x;",
+        "x += a[i]; x += b[m]; out[0] = x;",
+    ),
     ("storage", "int8_t w = (int8_t)m; out[0] = w;", "uint8_t w"),
     ("storage", "narrow_t w = (narrow_t)m; out[0] = w;", "typedef signed char narrow_t"),
     ("widened", HALVES, "__shared__ float s[256]; wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;"),
@@ -433,6 +438,8 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("added_once", "float x = 0.0f; for (int i = 0; i < n; ++i) x += a[i] + b[i]; out[0] = x;", "; x += b[i]"),
+    ("added_once", "float x = 0.0f; for (int i = 0; i < n; ++i) { int j = m; x += a[i] + b[j]; } out[0] = x;", "} x += b[j];"),
     (
         "scaled_by_rows",
         "float x[2], f[2]; f[0] = a[0]; for (int h = 0; h < 2; ++h) out[h] = x[h] / f[h];",
