@@ -25,6 +25,7 @@ def test_a_range_is_tried_at_its_ends_and_around_powers_of_two():
     assert {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 256, 257, 299, 300, 293} <= set(found)
     assert 0 in edges(SizeRange(0, 10))
     assert edges(SizeRange(64, 64)) == (64,)
+    assert edges(SizeRange(337, 401, 48)) == (384,)
 
 
 def test_tiles_are_told_from_the_launch():

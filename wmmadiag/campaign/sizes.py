@@ -17,6 +17,11 @@ class SizeRange:
     high: int
     multiple_of: int = 1  # of what they all are multiples
 
+    @property
+    def first(self) -> int:
+        """The smallest that they are, if there is any."""
+        return self.low + -self.low % self.multiple_of
+
     def __contains__(self, size: int) -> bool:
         return self.low <= size <= self.high and size % self.multiple_of == 0
 
@@ -35,7 +40,8 @@ def edges(sizes: SizeRange, steps: Iterable[int] = ()) -> tuple[int, ...]:
         Ascending, each a multiple of `sizes.multiple_of`.
     """
     unit = sizes.multiple_of
-    found = {sizes.low, sizes.low + unit, sizes.high - unit, sizes.high}
+    first, last = sizes.first, sizes.high // unit * unit
+    found = {first, first + unit, last - unit, last}
     for edge in (*_POWERS, *steps):
         at = edge // unit * unit
         found |= {at - unit, at, at + unit}
@@ -54,7 +60,7 @@ def grid_steps(grid_at: Callable[[int], object], sizes: SizeRange) -> tuple[int,
     Args:
         grid_at: the launch for a size; anything that can be compared.
     """
-    first = sizes.low + -sizes.low % sizes.multiple_of
+    first = sizes.first
     scanned = range(first, min(sizes.high, first + _SCANNED * sizes.multiple_of) + 1, sizes.multiple_of)
     found: list[int] = []
     before: object = None
