@@ -163,3 +163,29 @@ def test_of_readings_that_a_kernel_is_right_by_one_is_checked_where_each_would_b
     path.write_text(SCALED.replace("    if (alpha < 0) return;\n", ""))  # nothing reads it
     assert wmmadiag.check(path).status == "undecided"
     assert len(checked) == 2, [card.computes.parameters for card in checked]  # as it was read, and one more
+
+
+ONE_GUARD = """
+__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+  int r = blockIdx.y * 16 + threadIdx.y, c = blockIdx.x * 16 + threadIdx.x;
+  if (r < M && c < N) {
+    float sum = 0;
+    for (int k = 0; k < K; k++) sum += A[r * K + k] * B[k * N + c];
+    C[r * N + c] = sum;
+  }
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+  gemm<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize("guard", ["r < M && c < N", "r < M", "c < N"])
+def test_sizes_that_the_grid_rounds_up_for_and_no_line_guards_are_tried_and_told(tmp_path, guard):
+    path = tmp_path / "k.cu"
+    path.write_text(ONE_GUARD.replace("r < M && c < N", guard))
+    report = wmmadiag.check(path, computes="gemm")
+    assert report.status == "passed"
+    told = [one for one in report.assumed if "with which no line compares an index" in one]
+    assert len(told) == (guard.count("<") == 1)
+    assert all(f"rounds up for {'N' if guard == 'r < M' else 'M'}," in one for one in told)

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         whole, guessed = None, False
         if not args.no_main and args.backend == "emulator" and has_main(outcome.task.path):
             console.progress(f"{outcome.task.path}: its own main")
-            before = next((one for one in programs if one.path == outcome.task.path), None)
+            before = [one for one in programs if one.path == outcome.task.path]
             whole = check_program(outcome.task, outcome, args, before)
             programs.append(whole)
             # What somebody said of the kernel and is not known is a mistake, whatever its program says of itself.

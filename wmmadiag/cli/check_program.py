@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
-_ALL = 3.0  # times that, for all that is tried of a program in other ways
+_ALL = 3.0  # times that, for all that is tried of a program in other ways, for whichever of its kernels
 _SOON = 0.4  # of that: what a program that is called otherwise takes at first
 
 
@@ -133,14 +133,14 @@ def guessed(outcome: TaskOutcome) -> bool:
 
 
 def check_program(
-    task: Task, outcome: TaskOutcome, args: argparse.Namespace, ran: ProgramCheck | None = None
+    task: Task, outcome: TaskOutcome, args: argparse.Namespace, earlier: Sequence[ProgramCheck] = ()
 ) -> ProgramCheck:
     """Run a source's `main` under the checks, and judge its launches.
 
     Args:
         task: the check of the source; `outcome`: what became of it, from the source alone.
         args: the command's.
-        ran: what its program did, where that was run for another of its kernels.
+        earlier: what its program did, where that was run for others of its kernels; all of them share the time.
     """
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.programs.build import build
@@ -151,6 +151,7 @@ def check_program(
     made = ProgramCheck(task.path, compared=own)
     begun = time.perf_counter()
     limit = args.budget_seconds or SECONDS
+    ran, spent = next(iter(earlier), None), sum(one.seconds for one in earlier)
     options = CompileOptions(
         arch=task.arch or "sm_90", macros=definitions(args.define), include_paths=tuple(map(Path, args.include)),
         **({"std": args.std} if args.std else {}),
@@ -180,7 +181,8 @@ def check_program(
         name = str(task.path.with_suffix(""))
         made.compares, made.partly = _compares(program, idle, name, [], made.result.status, limit)
     if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
-        found = _called_otherwise(task, own, options, spec, limit, at_its_own=not made.result.ended)
+        left = max(limit, _ALL * limit - spent)
+        found = _called_otherwise(task, own, options, spec, limit, left, at_its_own=not made.result.ended)
         if found is not None:
             made.result, made.otherwise = found
             made.compares = made.launches_it = True
@@ -209,13 +211,14 @@ def _launches(result: ProgramResult, kernel: str) -> bool:
 
 
 def _called_otherwise(
-    task: Task, kernel: str, options: CompileOptions, spec: ProgramSpec, limit: float, *, at_its_own: bool
+    task: Task, kernel: str, options: CompileOptions, spec: ProgramSpec, limit: float, left: float, *, at_its_own: bool
 ) -> tuple[ProgramResult, str] | None:
     """A run of the program that launches the kernel and is right by its own comparison, with what is other in words.
 
     None if none is: what it says at sizes that nobody made it for, or called anyhow, is no more than that.
 
     Args:
+        limit: seconds of a run. left: of all of them.
         at_its_own: whether it ends at its own sizes; then these are tried first.
     """
     from wmmadiag.compile.read import read_bytes
@@ -229,7 +232,7 @@ def _called_otherwise(
     spec = replace(spec, options=extended)
     idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel or "*")
     name = str(task.path.with_suffix(""))
-    until = time.perf_counter() + _ALL * limit
+    until = time.perf_counter() + left
     for one in smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]]):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / task.path.name

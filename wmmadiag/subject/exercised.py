@@ -29,7 +29,7 @@ from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.guess import distance_for
 from wmmadiag.subject.drafts.model import CardDraft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
-from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.drafts.sizes import RAGGED, unguarded_sizes
 
 _WARP, _SEVERAL = 32, 128  # threads of a block
 _PARTS, _UNEVEN, _BLOCKS = (2,), 3, (3, 4, 5)  # that are tried besides what was taken
@@ -42,9 +42,38 @@ def tried_at_all(card: Card, report: KernelReport, session: CardSession) -> Kern
     question = _of_ignored(card.derived.draft) or _of_counted(card, session) or _of_warps(card, session)
     question = question or _of_idle(card, session)
     if question is None:
-        return report
+        return _of_unguarded(card, report, session)
     cases = (replace(case, status="undecided", problem=question) for case in report.cases)
     return replace(report, cases=tuple(cases))
+
+
+def _of_unguarded(card: Card, report: KernelReport, session: CardSession) -> KernelReport:
+    """The report, with what was seen at sizes that the grid rounds up for and no line compares an index with."""
+    assert card.derived is not None
+    draft, given = card.derived.draft, card.derived.options.symbols
+    usual = [case for case in card.cases if case.name != RAGGED]
+    if not usual or not _is_launched(card):
+        return report
+    values = {name: f"{number:g}" for name, number in usual[-1].symbols.items() if isinstance(number, int | float)}
+    sizes = unguarded_sizes(draft, values, given)
+    numbers = {name: int(text) for name, text in sizes.items() if text.isdecimal()}
+    if not numbers:
+        return report
+    case = replace(usual[-1], name=RAGGED, symbols={**usual[-1].symbols, **numbers})
+    other = replace(card, cases=(case,))
+    result, _, verdict = run_case(replace_card(session, other), case, other.variants[0], None, "")
+    if result.status == "passed" or (verdict is None and not result.overwritten and result.problem is None):
+        return report
+    names = sorted(name for name, number in numbers.items() if usual[-1].symbols.get(name) != number)
+    ends = result.problem.message if result.problem is not None else "the numbers are wrong"
+    said = " ".join(f"{name}={numbers[name]}" for name in names)
+    told = f"the grid rounds up for {' and '.join(names)}, with which no line compares an index, as with others"
+    return replace(report, assumed=(*report.assumed, f"not judged at {said}: {told}; {ends}"))
+
+
+def _is_launched(card: Card) -> bool:
+    """Whether host code makes the launch."""
+    return card.derived is not None and card.derived.kernel.launch is not None and not card.derived.kernel.commented
 
 
 def _of_ignored(draft: CardDraft) -> Problem | None:

@@ -49,6 +49,7 @@ def _guards(result: CardDraft, kernel: SourceKernel) -> None:
         step = kernel.guards.get(name) or kernel.guards.get(argument.parameter.name)
         if step and argument.value in rounded and argument.value.isidentifier():
             result.guarded[argument.value] = step
+    result.rounded_up |= rounded - result.guarded.keys()
 
 
 def _divided(result: CardDraft, term: Term) -> None:

@@ -69,6 +69,7 @@ class CardDraft:
     strides: dict[str, int] = field(default_factory=dict)  # symbol → how many of it a block's threads take at a time
     # symbols that the kernel compares indices with, with what these are multiples of: so are its sizes
     guarded: dict[str, int] = field(default_factory=dict)
+    rounded_up: set[str] = field(default_factory=set)  # symbols that the grid rounds up and no line guards
     # parameters of the operation that the signature or the source tells
     computes: dict[str, str] = field(default_factory=dict)
     # symbols that nothing tells, with their meaning: a drafted value is a mere example

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 from wmmadiag.hostcode import terms
@@ -118,6 +119,16 @@ def unsaid_settings(draft: CardDraft, used: Collection[str] | None = None) -> li
     every = dict.fromkeys(name for case in known.cases for name in case)
     settings = [name for name in every if name not in known.extents and name != known.optional]
     return [name for name in settings if known.symbols.get(name, "").isdecimal() and name not in spoken]
+
+
+def unguarded_sizes(draft: CardDraft, values: Sizes, given: Mapping[str, str]) -> Sizes:
+    """Sizes that are no multiples of a tile along extents that the grid rounds up and nothing guards, while others are.
+
+    Empty where nothing is guarded, or everything.
+    """
+    if not draft.guarded or not draft.rounded_up:
+        return {}
+    return _ragged(replace(draft, guarded=dict.fromkeys(draft.rounded_up, 1)), values, given)
 
 
 def _ragged(draft: CardDraft, values: Sizes, given: Mapping[str, str]) -> Sizes:
