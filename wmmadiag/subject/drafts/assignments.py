@@ -186,6 +186,7 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
         ),
         guards={own.get(name, name): step for name, step in kernel.guards.items()},
         steps={own.get(name, name): step for name, step in kernel.steps.items()},
+        covered={own.get(name, name): tile for name, tile in kernel.covered.items()},
         strides={own.get(name, name): count for name, count in kernel.strides.items()},
     )
     result = draft(renamed, operation, replace(wishes, layouts=meant.layouts, hides=meant.hides))

@@ -11,7 +11,7 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
-from wmmadiag.subject.drafts.model import CardDraft
+from wmmadiag.subject.drafts.model import TODO, CardDraft
 
 
 def note_facts(result: CardDraft, kernel: SourceKernel, meant: Meanings, spoken: Collection[str]) -> None:
@@ -50,6 +50,14 @@ def _guards(result: CardDraft, kernel: SourceKernel) -> None:
         if step and argument.value in rounded and argument.value.isidentifier():
             result.guarded[argument.value] = step
     result.rounded_up |= rounded - result.guarded.keys()
+    over = set().union(*map(names_in, result.grid))
+    for argument in result.arguments:  # the depth of a product
+        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
+        step, tile = kernel.guards.get(name), kernel.covered.get(name)
+        own = argument.value.isidentifier() and argument.value not in (TODO, *over)
+        if own and step and tile and step % tile:
+            result.guarded[argument.value] = step
+            result.tiles.setdefault(argument.value, []).append(tile)
 
 
 def _divided(result: CardDraft, term: Term) -> None:

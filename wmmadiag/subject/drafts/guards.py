@@ -61,6 +61,21 @@ def stepped(program: HostProgram, kernel: HostFunction, constants: Mapping[str, 
     return found
 
 
+def covered(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number]) -> dict[str, int]:
+    """Names of a kernel's numbers → the tiles that its code goes through them in, what is left at the end one of them.
+
+    A number of which it takes whole tiles alone somewhere is left out.
+    """
+    found: dict[str, int] = {}
+    whole: set[str] = set()
+    for reader in _readers(program, kernel, constants, _ONES):
+        for name, step in reader.turns():
+            for size in reader.sizes(name, _DEEPEST):
+                found[size] = math.lcm(found.get(size, 1), step or 1)
+                whole |= {size} if step is None else set()
+    return {name: step for name, step in found.items() if name not in whole and step > 1}
+
+
 def strided(
     program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], threads: int
 ) -> dict[str, int]:
@@ -163,6 +178,31 @@ class _Reader:
             step = self.multiple(by, _DEEPEST) if size and by is not None else None
             if step is not None and step > 1:
                 yield size, step
+
+    def turns(self) -> Iterator[tuple[str, int | None]]:
+        """(name of a number, the step) of loops to it and of divisions that round up; None of those that do not."""
+        for one in descendants(self.body, "for_statement", "binary_expression") if self.body is not None else ():
+            rounded = False
+            if one.type == "for_statement":
+                size, by = self._loop(one)
+            else:
+                size, by = self._division(one)
+                rounded = not size
+                if rounded:
+                    size, by = self._division_up(one)
+            step = self.multiple(by, _DEEPEST) if size and by is not None else None
+            if size and (step is None or step > 1):
+                yield size, step if one.type == "for_statement" or rounded else None
+
+    def _division_up(self, node: Node) -> tuple[str, Node | None]:
+        """`(size + step - 1) / step`; "" for what is no such division."""
+        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
+        if sign is None or left is None or right is None or self.source.text(sign) != "/" or self._is_varying(right):
+            return "", None
+        named = {self.source.text(one) for one in descendants(left, "identifier")}
+        own = named - {self.source.text(one) for one in (right, *descendants(right, "identifier"))}
+        own = {one for one in own if one not in self.constants and not self._changes(one)}
+        return (own.pop(), right) if len(own) == 1 and bare(left).type == "binary_expression" else ("", None)
 
     def strides(self) -> Iterator[tuple[str, int]]:
         """(name of a number, the step) of loops to it that each thread begins at a place of its own."""

@@ -22,7 +22,7 @@ from wmmadiag.hostcode.terms import Number, SymbolValues, Term
 from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
-from wmmadiag.subject.drafts.guards import guarded, stepped, strided
+from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants, threads_along_x
 from wmmadiag.subject.drafts.kernel_types import (
@@ -87,6 +87,7 @@ class SourceKernel:
     # names of its numbers → what the indices are multiples of that it compares with them
     guards: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)  # … → what its code steps through them by
+    covered: Mapping[str, int] = field(default_factory=dict)  # … → tiles of it that a loop ends with a part of
     strides: Mapping[str, int] = field(default_factory=dict)  # … → what a block's threads take of them at a time
     # template parameters that nothing in the source gives a value: its own, or of the function that launches it
     uninstantiated: tuple[TemplateParameter, ...] = ()
@@ -229,6 +230,7 @@ def read_kernel(
         file_constants(machine, scope),
         guarded(program, function, constants),
         stepped(program, function, constants),
+        covered(program, function, constants),
         strided(program, function, constants, threads_along_x(launch, machine)),
         _open_parameters(program, function, launch) if not given else (),
         function,
