@@ -10,6 +10,7 @@ from small_kernels import RIGHT
 from wmmadiag.api import check
 from wmmadiag.cli.main import main
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.drafts.assignments import _told_apart
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 NAMES = {"A": "p0", "B": "p1", "C": "p2", "M": "n0", "N": "n1", "K": "n2", "gemm": "work"}
@@ -121,3 +122,10 @@ def test_a_wrong_kernel_with_such_numbers_is_asked_about(tmp_path, old, new):
     with pytest.raises(ConfigurationError, match=r"which of .N. or .C. is N") as asked:
         check(path)
     assert "its name says the same as another's" in asked.value.detail
+
+
+def test_two_numbers_that_would_be_one_length_are_those_of_queries_and_of_keys():
+    found = list(_told_apart(("B", "S", "H", "S"), "attention"))
+    assert found == [["B", "Sq", "H", "Skv"], ["B", "Skv", "H", "Sq"]]
+    assert list(_told_apart(("B", "H", "S"), "attention")) == [("B", "H", "S")]
+    assert list(_told_apart(("M", "M", "K"), "gemm")) == [("M", "M", "K")]

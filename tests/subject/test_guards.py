@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.hostcode.program import read_program
-from wmmadiag.subject.drafts.guards import guarded, stepped, strided
+from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
 
 KERNEL = """
 struct Params { int rows; };
@@ -92,3 +92,22 @@ def test_what_a_blocks_threads_step_through(tmp_path, body, threads, found):
     path.write_text(text)
     program = read_program(text, path.as_posix(), (), {})
     assert strided(program, program.kernels("k")[0], {}, threads) == found
+
+
+DEPTH = """
+__global__ void gemm(const float* a, float* c, int k) {
+  for (int k0 = LOOP) {
+    int i = k0 + threadIdx.x % 32;
+    if (i < k) c[i] = a[i];
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "tiles"),
+    [("0; k0 < k; k0 += 32", {"k": 32}), ("0; k0 < (k + 31) / 32 * 32; k0++", {"k": 32}), ("0; k0 < k / 32; k0++", {})],
+)
+def test_what_a_loop_ends_with_a_part_of(loop, tiles):
+    program = read_program(DEPTH.replace("LOOP", loop), "k.cu", (), {})
+    assert covered(program, program.kernels("gemm")[0], {}) == tiles

@@ -119,7 +119,8 @@ def _as_launched(card: Card, report: KernelReport) -> KernelReport:
     grid, block = (",".join(map(str, one)) for one in (card.launch.grid, card.launch.block))
     message = "what was found holds if the kernel is launched so, and nobody said that it is"
     question = Problem("undecided", message, hint=f"is it? If so, --grid '{grid}' --block {block}")
-    return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
+    cases = (case if case.status == "undecided" else _undecided(case, question) for case in report.cases)
+    return replace(report, cases=tuple(cases))
 
 
 def _is_launch_known(derived: Derived) -> bool:

@@ -330,8 +330,8 @@ def _extents(
                 yield dict(zip(numbers, chosen, strict=True)), {}, {}
         else:
             for several in product(every, repeat=len(numbers)):
-                if set(left) <= set(several):
-                    yield dict(zip(numbers, several, strict=True)), {}, {}
+                for apart in _told_apart(several, operation) if set(left) <= set(several) else ():
+                    yield dict(zip(numbers, apart, strict=True)), {}, {}
         return
     symbols, constants = _host_symbols(drafted, kernel, known.optional), _constants(kernel)
     sources = [*symbols, *constants]
@@ -343,6 +343,19 @@ def _extents(
             pairs = dict(zip(chosen, left, strict=True))
             yield ({}, {name: pairs[name] for name in chosen if name in symbols},
                    {name: pairs[name] for name in chosen if name not in symbols})  # fmt: skip
+
+
+def _told_apart(extents: Sequence[str], operation: str) -> Iterator[Sequence[str]]:
+    """Extents, where two numbers are one and the same as the two that it may be: a length of queries, and of keys."""
+    for symbol in dict.fromkeys(extents):
+        parts = [name for name, text in OPERATIONS[operation].symbols.items() if text == symbol and name != symbol]
+        places = [at for at, one in enumerate(extents) if one == symbol]
+        if len(parts) == len(places) == 2 and OPERATIONS[operation].symbols.get(symbol) in parts:
+            for order in permutations(parts):
+                told = dict(zip(places, order, strict=True))
+                yield [told.get(at, one) for at, one in enumerate(extents)]
+            return
+    yield extents
 
 
 def _grid_beside(drafted: CardDraft, kernel: SourceKernel, numbers: Sequence[str]) -> list[str]:
