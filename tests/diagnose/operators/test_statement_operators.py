@@ -606,6 +606,9 @@ def test_an_arrival_that_nothing_calls_is_at_what_others_wait_for() -> None:
     body = f"{SHARED} s[t] = a[t]; {{ int id = m; if (t < 32) {{ meet(id + 1); out[t] = s[t + 32]; }} }} out[0] = s[0];"
     assert yields(body, "wait_more", "arrive(id + 1); meet(id + 1);", head)
     assert not yields(body, "wait_more", "} arrive(id + 1); out[0]", head)  # where it has no such name
+    other = f"{body} arrive(5); meet(5);"  # it is called, and somebody waits where nobody arrives
+    assert yields(other, "wait_more", "arrive(id + 1); meet(id + 1);", head)
+    assert not yields(other.replace("meet(id + 1); ", ""), "wait_more", "arrive(id + 1);", head)  # nobody waits there
 
 
 def test_threads_are_sent_away_before_what_looks_like_a_prototype() -> None:

@@ -73,8 +73,20 @@ def _texts(program: Program) -> Iterator[_Known]:
                 call = one.expressions[0]
                 names = _locals(program, call)
                 yield one.text, one.order, names
+                yield from _unmet(program, one)
                 if one.order == "wait" and len(call.operands) == 1 and call.operands[0].text != "0":
                     yield one.text.replace(f"({call.operands[0].text})", "(0)"), one.order, frozenset()
+
+
+def _unmet(program: Program, one: Statement) -> Iterator[_Known]:
+    """An arrival as a statement makes it, at what somebody waits for and nobody arrives at."""
+    call = one.expressions[0]
+    if one.order == "arrive" and call.kind == "call" and len(call.operands) == 1:
+        calls = (other.expressions[0] for other in program.statements if other.order == "arrive")
+        met = {other.operands[0].text for other in calls if other.operator == call.operator and other.operands}
+        for text, names in _given(program).items():
+            if text not in met:
+                yield f"{call.operator}({text});", "arrive", names
 
 
 def _unused(program: Program) -> Iterator[_Known]:
