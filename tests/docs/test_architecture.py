@@ -38,6 +38,19 @@ def test_the_engine_has_its_files(name: str) -> None:
     assert (ROOT / "wmmadiag" / "emulator" / "native" / name).exists()
 
 
+TWICE = {"Level", "Lines", "Part", "Place", "Program", "Term"}
+"""Classes whose names diagnosis has for things of its own, too: no further ones."""
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    names: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "wmmadiag").rglob("*.py")):
+        for name in re.findall(r"^class ([A-Z]\w*)", path.read_text("utf-8"), re.MULTILINE):
+            names.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    assert len(names) > 500
+    assert {name: places for name, places in names.items() if len(places) > 1 and name not in TWICE} == {}
+
+
 ROUND = {
     "what a notebook shows of results is drawn by reports": {"compare", "report", "results"},
     "an expression of host code holds calls, a call runs statements": {"hostcode"},

@@ -46,7 +46,7 @@ class CampaignProgress:
     what: str = "cases"  # it does now
 
 
-Tell = Callable[[CampaignProgress], None]
+TellProgress = Callable[[CampaignProgress], None]
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def run_campaign(
     *,
     known: IsKnown = lambda _: False,
     effort: str = "quick",
-    tell: Tell = lambda _: None,
+    tell: TellProgress = lambda _: None,
 ) -> Campaign:
     """Judge what an open journal does not hold yet, explain what fails, and count all of it.
 
@@ -276,7 +276,7 @@ def _explain(
     execute: Executor,
     earlier: dict[FailureGroup, CampaignFinding],
     effort: str,
-    tell: Tell,
+    tell: TellProgress,
 ) -> None:
     """A finding for each group of failures, those of an earlier run where its example still fails so."""
     groups = [group for group, failures in campaign.tally.groups.items() if failures.count > failures.accepted]

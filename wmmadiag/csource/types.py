@@ -15,7 +15,7 @@ from wmmadiag.csource.declarations import Declarations, Record
 from wmmadiag.csource.scalars import scalar_named
 from wmmadiag.csource.variables import Variable
 
-Kind = Literal[
+TypeKind = Literal[
     "bool", "byte", "integer", "float", "half", "pointer", "array", "fragment", "record", "enum", "function", "void",
     "named", "unknown",
 ]  # fmt: skip
@@ -27,7 +27,7 @@ Kind = Literal[
 class Type:
     """A type, as far as a tree tells."""
 
-    kind: Kind
+    kind: TypeKind
     name: str = ""  # of an arithmetic type, record or enumeration, one of its spellings for all
     of: Type | None = None  # of a pointer or array, what it holds
     arguments: tuple[str, ...] = ()  # of a fragment, its template arguments as written
@@ -94,7 +94,7 @@ class Types:
         self._read: dict[str, Type] = {}
         self._open: set[str] = set()
 
-    def aliases_of(self, kind: Kind) -> dict[str, Type]:
+    def aliases_of(self, kind: TypeKind) -> dict[str, Type]:
         """The aliases that stand for types of a kind, by name."""
         read = {name: self.read(name) for name in self._aliases}
         return {name: one for name, one in read.items() if one.kind == kind}

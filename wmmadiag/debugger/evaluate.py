@@ -43,24 +43,24 @@ _UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: op
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Pointer:
+class _PointerValue:
     """A pointer into global memory; arithmetic on it counts elements, as the source's does."""
 
     address: int
     item: int
 
-    def __add__(self, count: object) -> _Pointer:
-        return _Pointer(self.address + count * self.item, self.item) if isinstance(count, int) else NotImplemented
+    def __add__(self, count: object) -> _PointerValue:
+        return _PointerValue(self.address + count * self.item, self.item) if isinstance(count, int) else NotImplemented
 
     __radd__ = __add__
 
-    def __sub__(self, other: object) -> _Pointer | int:
-        if isinstance(other, _Pointer) and other.item == self.item:
+    def __sub__(self, other: object) -> _PointerValue | int:
+        if isinstance(other, _PointerValue) and other.item == self.item:
             return int(_divided(self.address - other.address, self.item))
         return self + -other if isinstance(other, int) else NotImplemented
 
 
-_Pointer.__name__ = "pointer"  # as Python's own messages say it
+_PointerValue.__name__ = "pointer"  # as Python's own messages say it
 
 
 class _Compiled(Exception):
@@ -94,7 +94,7 @@ def evaluate(session: Session, text: str) -> int | float:
         raise ConfigurationError(
             f"'{text}' cannot be computed: {error}", hint="`info variables` shows the values"
         ) from None
-    if isinstance(value, _Pointer):
+    if isinstance(value, _PointerValue):
         return value.address
     return int(value) if isinstance(value, bool | np.bool_) else value
 
@@ -133,7 +133,7 @@ def _value(session: Session, node: ast.expr, text: str) -> Any:
     raise _Compiled
 
 
-def _named(session: Session, node: ast.expr, text: str) -> int | float | _Pointer:
+def _named(session: Session, node: ast.expr, text: str) -> int | float | _PointerValue:
     """A variable, a component such as threadIdx.x, or an element of an array or fragment."""
     indices: list[int] = []
     while isinstance(node, ast.Subscript):
@@ -162,7 +162,7 @@ def _named(session: Session, node: ast.expr, text: str) -> int | float | _Pointe
             raise _Compiled
         known, part = session.arrays.parts.get(name, (None, None))
         if known is not None and part is not None and known.space == "global" and not indices:
-            return _Pointer(known.start + part.offset, max(part.item, 1))
+            return _PointerValue(known.start + part.offset, max(part.item, 1))
         raise ConfigurationError(
             f"'{name}' has {array.ndim} dimension{'s' * (array.ndim != 1)}", hint="give that many indices"
         )

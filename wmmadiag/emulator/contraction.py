@@ -25,7 +25,7 @@ _ROUNDINGS = frozenset({"rn", "rz", "rm", "rp"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Use:
+class _ProductUse:
     """An addition that a product reaches: at which index, as which operand, and whether negated on the way."""
 
     index: int
@@ -38,7 +38,7 @@ class _Product:
     """A multiplication that may go away."""
 
     index: int  # of the multiplication
-    uses: list[_Use]  # the additions
+    uses: list[_ProductUse]  # the additions
     dropped: list[int]  # indices of it, and of the moves and negations between
 
 
@@ -93,7 +93,7 @@ class _Body:
                 if not self._same_factors(root, product.index, index):
                     return False
                 role = "a" if user.operand("a") == target else "b"
-                product.uses.append(_Use(index, role, negated))
+                product.uses.append(_ProductUse(index, role, negated))
             elif user.guard is None and (user.op == f"neg.{type_name}" or user.op in _MOVES):
                 product.dropped.append(index)
                 if not self._collect(product, user, root, negated != (opcode == "neg")):
@@ -128,7 +128,7 @@ def contracted(function: PtxFunction) -> PtxFunction:
     products = {product.index: product for product in body.products()}
     if not products:
         return function
-    taken: dict[int, tuple[_Product, _Use]] = {}
+    taken: dict[int, tuple[_Product, _ProductUse]] = {}
     for product in list(products.values()):
         for use in product.uses:
             if product.index not in products:
@@ -158,7 +158,7 @@ def contracted(function: PtxFunction) -> PtxFunction:
     return replace(function, instructions=tuple(code), labels=labels)
 
 
-def _fused(addition: Instruction, product: Instruction, use: _Use, index: int) -> list[Instruction]:
+def _fused(addition: Instruction, product: Instruction, use: _ProductUse, index: int) -> list[Instruction]:
     """±x·y ± c as one `fma`, after the negations that it needs."""
     type_name = addition.op.partition(".")[2]
     subtracts = addition.op.startswith("sub.")

@@ -439,7 +439,11 @@ YIELDS = [
 
 NEVER = [
     ("added_once", "float x = 0.0f; for (int i = 0; i < n; ++i) x += a[i] + b[i]; out[0] = x;", "; x += b[i]"),
-    ("added_once", "float x = 0.0f; for (int i = 0; i < n; ++i) { int j = m; x += a[i] + b[j]; } out[0] = x;", "} x += b[j];"),
+    (
+        "added_once",
+        "float x = 0.0f; for (int i = 0; i < n; ++i) { int j = m; x += a[i] + b[j]; } out[0] = x;",
+        "} x += b[j];",
+    ),
     (
         "scaled_by_rows",
         "float x[2], f[2]; f[0] = a[0]; for (int h = 0; h < 2; ++h) out[h] = x[h] / f[h];",

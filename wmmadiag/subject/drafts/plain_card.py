@@ -57,7 +57,8 @@ def plain_card(
     lines += ["# Arguments in the kernel's order."]
     passed = [*kernel.passed, *[None] * (len(kernel.parameters) - len(kernel.passed))]
     told = {
-        id(one): _Array(one, value, meant, kernel.launch) for one, value in zip(kernel.parameters, passed, strict=True)
+        id(one): _ShownArray(one, value, meant, kernel.launch)
+        for one, value in zip(kernel.parameters, passed, strict=True)
     }
     for struct, run in groupby(kernel.parameters, lambda one: one.struct):
         if struct:
@@ -143,7 +144,7 @@ def _size(meant: Meanings, symbol: str) -> int:
     return int(usual) if usual is not None and 0 < usual <= _LARGEST else 64
 
 
-class _Array:
+class _ShownArray:
     """An argument, and what host code shows of it."""
 
     def __init__(
@@ -183,7 +184,7 @@ class _Array:
 _VALUES = ('# values = [0, "M", "2*M"]  # of its elements, or an expression of the index i: "16*i"',)
 
 
-def _struct_lines(struct: str, fields: Sequence[_Array]) -> list[str]:
+def _struct_lines(struct: str, fields: Sequence[_ShownArray]) -> list[str]:
     """A struct passed by value, a table for each member."""
     lines = ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
     for one in fields:
