@@ -180,3 +180,24 @@ int main(int argc, char** argv) {
 def test_the_helpers_of_the_first_samples(tmp_path: Path) -> None:
     done = run(tmp_path, CUTIL, "--", "--size=7")
     assert (done.stdout, done.returncode) == ("1 1 1 0 0 1 7\n", 0), done.stderr
+
+
+def test_files_and_images_are_compared_as_the_samples_do(tmp_path: Path) -> None:
+    text = r"""#include <helper_functions.h>
+int main(int argc, char** argv) {
+    float a[4] = {1, 2, 3, 4}, b[4] = {1, 2, 3, 4.5f};
+    unsigned char image[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    sdkDumpBin(a, sizeof a, "a.bin");
+    sdkDumpBin(b, sizeof b, "b.bin");
+    sdkSavePGM("one.pgm", image, 4, 3);
+    image[5] = 200;
+    sdkSavePGM("other.pgm", image, 4, 3);
+    printf("%d%d%d ", sdkCompareBin2BinFloat("a.bin", "b.bin", 4, 1.f, 0, argv[0]),
+           sdkCompareBin2BinFloat("a.bin", "b.bin", 4, .1f, 0, argv[0]), sdkCompareBin2BinFloat("a.bin", "b.bin", 4, .1f, .3f, argv[0]));
+    printf("%d%d ", sdkCompareBin2BinUint("a.bin", "a.bin", 4, 0, 0, argv[0]), sdkCompareBin2BinUint("a.bin", "none.bin", 4, 0, 0, argv[0]));
+    printf("%d%d\n", sdkComparePGM("one.pgm", "one.pgm", 1, 0, false), sdkComparePGM("one.pgm", "other.pgm", 1, 0, false));
+}
+"""
+    done = run(tmp_path, text)
+    last = [word for line in done.stdout.splitlines() for word in line.split() if set(word) <= set("01")]
+    assert (last, done.returncode) == (["101", "10", "10"], 0), done.stdout + done.stderr

@@ -97,3 +97,57 @@ inline bool sdkCompareL2fe(const float* reference, const float* data, unsigned s
     }
     return std::sqrt(length) >= 1e-7f && std::sqrt(apart) / std::sqrt(length) < epsilon;
 }
+// Whether less than a part `threshold` of the elements, or none where that is 0, differ by `epsilon` or more.
+template <class T, class S>
+bool compareDataAsFloatThreshold(const T* reference, const T* data, unsigned size, const S epsilon, const float threshold) {
+    const float most = std::fmax(static_cast<float>(epsilon), 1e-3f);
+    std::size_t wrong = 0;
+    for (unsigned i = 0; i < size; ++i) wrong += !(std::fabs(static_cast<float>(reference[i]) - static_cast<float>(data[i])) < most);
+    if (wrong != 0) printf("%4.2f(%%) of bytes mismatched (count=%zu)\n", 100.0 * static_cast<double>(wrong) / size, wrong);
+    return wrong == 0 || static_cast<float>(wrong) < threshold * static_cast<float>(size);
+}
+
+inline void sdkDumpBin(void* data, unsigned bytes, const char* name) {
+    std::ofstream file(name, std::ios::binary);
+    file.write(static_cast<const char*>(data), bytes);
+    if (!file) fprintf(stderr, "sdkDumpBin: %s cannot be written\n", name);
+}
+// A file of numbers against a reference, which is looked for beside the program.
+template <class T>
+bool wmmadiag_compare_files(const char* name, const char* reference, unsigned count, float epsilon, float threshold, const char* program) {
+    const auto read = [count](const char* from, std::vector<T>& values) {
+        std::ifstream file(from == nullptr ? "" : from, std::ios::binary);
+        values.resize(count);
+        return static_cast<bool>(file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(count * sizeof(T))));
+    };
+    std::vector<T> own, expected;
+    if (!read(name, own) || !read(sdkFindFilePath(reference, program), expected)) {
+        printf("%s or %s cannot be read\n", name, reference);
+        return false;
+    }
+    return compareDataAsFloatThreshold(expected.data(), own.data(), count, epsilon, threshold);
+}
+inline bool sdkCompareBin2BinFloat(const char* name, const char* reference, unsigned count, float epsilon, float threshold, char* program) {
+    return wmmadiag_compare_files<float>(name, reference, count, epsilon, threshold, program);
+}
+inline bool sdkCompareBin2BinUint(const char* name, const char* reference, unsigned count, float epsilon, float threshold, char* program) {
+    return wmmadiag_compare_files<unsigned>(name, reference, count, epsilon, threshold, program);
+}
+inline bool wmmadiag_compare_images(const char* name, const char* reference, float epsilon, float threshold, int channels) {
+    unsigned char *own = nullptr, *expected = nullptr;
+    unsigned w = 0, h = 0, w2 = 0, h2 = 0;
+    if (!wmmadiag_load_image(name, &own, &w, &h, channels) || !wmmadiag_load_image(reference, &expected, &w2, &h2, channels) || w != w2 || h != h2) {
+        fprintf(stderr, "%s or %s cannot be read, or their sizes differ\n", name, reference);
+        return false;
+    }
+    const bool alike = compareDataAsFloatThreshold(expected, own, w * h * channels, epsilon, threshold);
+    free(own);
+    free(expected);
+    return alike;
+}
+inline bool sdkComparePPM(const char* name, const char* reference, const float epsilon, const float threshold, bool) {
+    return wmmadiag_compare_images(name, reference, epsilon, threshold, 4);
+}
+inline bool sdkComparePGM(const char* name, const char* reference, const float epsilon, const float threshold, bool) {
+    return wmmadiag_compare_images(name, reference, epsilon, threshold, 1);
+}
