@@ -240,8 +240,8 @@ def _card_or_tried(
     except ConfigurationError as error:
         nearest = Nearest()
         card = tried_card(path, kernel, operations, options, assumed, nearest=nearest)
-        if card is None and others:
-            card = tried_card(path, kernel, others, options, assumed)
+        if card is None and not nearest.seen:  # it does not even run as what it seems to be
+            card = tried_card(path, kernel, others, options, assumed) if others else None
         card = card or (nearest.best() if operations == [first] else None)
         if card is not None:
             return card
