@@ -44,10 +44,10 @@ LEAST = 0.02
 INTERACTION = 4.0
 """Times the penalty, of the weights of features that are of two things at once."""
 STEPS = 150
-BY_CHANCE = 0.005
-"""Of changes at other places than the truth's, so many mend the failing case at most. Of 5,944, the likeliest of 14
-kernels of `blind`, 15 did: 7 are barriers that order the same accesses as the undoing, 4 say the same at another place,
-and 4 change a size. Where all were tried, 1 of 3,000 did."""
+BY_CHANCE = 0.0005
+"""Of changes at other places than the truth's, so many mend a kernel at most. Of the first diagnoses of `blind19`, 49
+tried no more than 2,800 changes each, 78,700 together: 17 of these mend every case at another place, 1 in 4,600. Of all
+280,000 that its diagnoses tried 20 do, 1 in 14,000."""
 SAMPLE = 600
 """Other changes of each kernel that stand for all of them."""
 FOLDS = 10

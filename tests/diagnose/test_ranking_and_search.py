@@ -157,8 +157,8 @@ def test_a_search_ends_when_nothing_left_could_be_likelier() -> None:
 
 def test_a_search_goes_on_where_what_is_left_is_as_likely() -> None:
     trials, ledger = _Trials([3, 900]), Ledger(NORMAL)
-    found = search(trials, changes([0.0] * 1000), ledger, lambda _: None)
-    assert sorted(trials.tried) == list(range(1000)) and ledger.complete and ledger.left == -math.inf
+    found = search(trials, changes([0.0] * 1300), ledger, lambda _: None)
+    assert sorted(trials.tried) == list(range(1300)) and ledger.complete and ledger.left == -math.inf
     assert {one.ranked.change.note for one in found if one.outcome.verdict == "right"} == {"3", "900"}
 
 
