@@ -46,6 +46,7 @@ class Readers:
                         self._unread.add(one.name)
         self._unread |= _uncalled(sources)
         self._known: dict[TextEdit, tuple[Counter[str], Counter[str]]] = {}
+        self._names: dict[CodeUnit, Counter[str]] = {}  # of statements' own texts, read once each
 
     def _own(self, unit: CodeUnit, key: Key) -> bool:
         """Whether a statement reads a variable for the variable alone, as `x = max(x, y)` does."""
@@ -82,8 +83,9 @@ class Readers:
         ]
         if not edits:
             return False
-        whole = Counter(_NAME.findall(self._texts[unit.file][unit.start : self._end(unit)]))[name]
-        return whole <= sum(self._counted(edit)[0][name] for edit in edits)
+        if unit not in self._names:
+            self._names[unit] = Counter(_NAME.findall(self._texts[unit.file][unit.start : self._end(unit)]))
+        return self._names[unit][name] <= sum(self._counted(edit)[0][name] for edit in edits)
 
     def _end(self, unit: CodeUnit) -> int:
         """Where a statement's own text ends, without what it governs."""
