@@ -47,11 +47,23 @@ def further(
     answers: Sequence[Confirmed],
     helps: Sequence[Tried],
     cases: Sequence[Case],
+    most: int | None,
+    done: set[Change],
 ) -> Iterator[Base]:
-    """Where to go on from: what mends the case, with one that it leaves wrong; then what mends a part of the case."""
-    yield from behind(found, base, sources, partly_right(found, answers)[:_PARTLY], cases)
+    """Where to go on from: what mends the case, with one that it leaves wrong; then what mends a part of the case.
+
+    Args:
+        most: changes to try from each, see `Base`.
+        done: changes from which the search went on before; those that it goes on from now are put there.
+    """
+    for one in partly_right(found, answers)[:_PARTLY]:
+        if one.tried.ranked.change not in done:
+            done.add(one.tried.ranked.change)
+            yield from behind(found, base, sources, [one], cases, most)
     for helping in helps:
-        yield from keeping(found, base, Step(helping, sources), base.trials.case)
+        if helping.ranked.change not in done:
+            done.add(helping.ranked.change)
+            yield from keeping(found, base, Step(helping, sources), base.trials.case, most)
 
 
 def partly_right(found: Examined, answers: Sequence[Confirmed]) -> list[Confirmed]:

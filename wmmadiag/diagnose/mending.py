@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences, Line
@@ -23,9 +22,8 @@ from wmmadiag.diagnose.bases import (
 )
 from wmmadiag.diagnose.by_checks import by_checks
 from wmmadiag.diagnose.certain import is_certain
-from wmmadiag.diagnose.changes import Change, applied
-from wmmadiag.diagnose.changes import Texts as Bytes
-from wmmadiag.diagnose.confirm import Confirmed, confirmed
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
@@ -38,11 +36,10 @@ from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.solving import solved
 from wmmadiag.diagnose.suspicion import marks
-from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import mending_pairs
+from wmmadiag.diagnose.uncompiled import look_where_refused
 from wmmadiag.errors import UnsupportedError, WmmadiagError
-from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.symbols import rendered_entry
 
@@ -72,7 +69,7 @@ def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: P
         found.problem = run.error.message
         return
     if run.compilation is None:
-        _refused(found, cases, tell)
+        look_where_refused(found, cases, tell)
         return
     if is_certain(run):
         return
@@ -110,6 +107,7 @@ class _Hunt:
     sketches: Sketches | None = None  # of the base's source, once they were asked for
     pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
     followed: set[Change] = field(default_factory=set)  # what mends a good part, from which the search went on
+    left_behind: set[Change] = field(default_factory=set)  # what mends a part, from which it set out anew
 
     @property
     def mended(self) -> bool:
@@ -252,15 +250,30 @@ def _less_likely(hunt: _Hunt) -> bool:
     return right
 
 
+def _nearest(hunt: _Hunt) -> bool:
+    """What mends most of the case kept, and the likeliest changes from there."""
+    return _from_parts(hunt, 1, _EARLY)
+
+
 def _deeper(hunt: _Hunt) -> bool:
     """What mends a part kept, and the search anew from there."""
+    return _from_parts(hunt)
+
+
+def _from_parts(hunt: _Hunt, starts: int | None = None, most: int | None = None) -> bool:
+    """The search anew from what mends a part, where it did not set out from before.
+
+    Args:
+        starts: how many of those; most: changes to try from each. None: as many as may be.
+    """
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
     if len(base.kept) + 1 >= ledger.effort.bugs:
         return False
     helps = helpful(base.trials, hunt.tried, ledger, hunt.tell)
     if not base.kept:
         found.helps = tuple(helps)
-    for held in further(found, base, hunt.sources, hunt.answers, helps, hunt.cases):
+    bases = further(found, base, hunt.sources, hunt.answers, helps, hunt.cases, most, hunt.left_behind)
+    for held in itertools.islice(bases, starts):
         if ledger.spent:
             break
         if _look(found, held, hunt.cases, hunt.tell):
@@ -281,8 +294,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _filled, _solved, _all, _twice, _followed, _filled_further, _twice, _less_likely, _followed,
-    _deeper, _two, _fewer_threads,
+    _likeliest, _followed, _filled, _solved, _all, _followed, _nearest, _less_likely, _followed, _deeper, _twice,
+    _filled_further, _twice, _two, _fewer_threads,
 )  # fmt: skip
 
 
@@ -386,34 +399,3 @@ def _bytes_of(sources: Mapping[str, Source], line: Line) -> Range:
     lines = sources[line[0]].data.split(b"\n")[: line[1]]
     end = sum(len(one) + 1 for one in lines) - 1
     return line[0], end - len(lines[-1]), end
-
-
-def _refused(found: Examined, cases: Sequence[Case], tell: Progress) -> None:
-    """Search where the source does not compile: each change is compiled by itself, those near the refusal first."""
-    bench, ledger = found.bench, found.ledger
-    try:
-        texts = {str(bench.source): bench.source.read_bytes()}
-        sources, order = ranked_changes(bench, found.run, found.traced, texts)
-    except (OSError, ValueError, WmmadiagError) as error:
-        found.problem = str(error)
-        return
-    found.sources = sources
-    ledger.complete = False
-    for one in order[: ledger.effort.singles]:
-        tell(f"trying changes of line {one.line[1]}")
-        run = bench.run(found.case, _texts(applied(texts, [one.change])))
-        ledger.changes += 1
-        if run.passed:
-            outcome = _outcome_of(one.change, run)
-            answers = confirmed(bench, cases, found.baseline, [Tried(one, outcome)], (), texts, ledger.effort.confirmed)
-            if any(answer.right for answer in answers):
-                found.answers = tuple(answers)
-                return
-
-
-def _outcome_of(change: Change, run: CaseRun) -> Outcome:
-    return Outcome(change, "right", None, 0, work=run.result.warp_instructions)
-
-
-def _texts(made: Bytes) -> dict[Path, str]:
-    return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}

@@ -1,0 +1,49 @@
+"""Looking for what mends a source that does not compile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wmmadiag.diagnose.bases import Progress
+from wmmadiag.diagnose.changes import Change, applied
+from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.confirm import confirmed
+from wmmadiag.diagnose.evidence import ranked_changes
+from wmmadiag.diagnose.examined import Examined
+from wmmadiag.diagnose.search import Tried
+from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.subject.bench import CaseRun
+from wmmadiag.subject.card import Case
+
+
+def look_where_refused(found: Examined, cases: Sequence[Case], tell: Progress) -> None:
+    """Search where the source does not compile: each change is compiled by itself, those near the refusal first."""
+    bench, ledger = found.bench, found.ledger
+    try:
+        texts = {str(bench.source): bench.source.read_bytes()}
+        sources, order = ranked_changes(bench, found.run, found.traced, texts)
+    except (OSError, ValueError, WmmadiagError) as error:
+        found.problem = str(error)
+        return
+    found.sources = sources
+    ledger.complete = False
+    for one in order[: ledger.effort.singles]:
+        tell(f"trying changes of line {one.line[1]}")
+        run = bench.run(found.case, _texts(applied(texts, [one.change])))
+        ledger.changes += 1
+        if run.passed:
+            outcome = _outcome_of(one.change, run)
+            answers = confirmed(bench, cases, found.baseline, [Tried(one, outcome)], (), texts, ledger.effort.confirmed)
+            if any(answer.right for answer in answers):
+                found.answers = tuple(answers)
+                return
+
+
+def _outcome_of(change: Change, run: CaseRun) -> Outcome:
+    return Outcome(change, "right", None, 0, work=run.result.warp_instructions)
+
+
+def _texts(made: Bytes) -> dict[Path, str]:
+    return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}
