@@ -64,6 +64,30 @@ def test_changes_before_the_kernel_are_made_in_copies_of_the_file(tmp_path: Path
     assert [one.verdict for one in together][::2] == ["worse", "refused", "right"]
 
 
+def test_what_stands_behind_the_kernel_is_copied_and_instantiations_are_not(tmp_path: Path) -> None:
+    """An alias that a launch's instantiation names, and the instantiation itself."""
+    card = product(
+        tmp_path,
+        WRONG,
+        ('extern "C" __global__ void product(', "template <class Edge> __global__ void product("),
+        ('entry = "product"', 'entry = "product<Own>"'),
+    )
+    behind = "struct Edge { int of; };\nusing Own = Edge;\ntemplate __global__ void product<Own>(ARGUMENTS);\n"
+    source = card.source.read_text()
+    arguments = source[source.index("product(") + len("product(") :].partition(")")[0]
+    card.source.write_text(source + "\n" + behind.replace("ARGUMENTS", arguments))
+    bench = bench_of(card)
+    texts, whole = bench.texts, bench._programs.prepared.whole
+    assert whole is not None and not whole.holds(change(edit(texts, "product<Own>", "product<Edge>"), kind="static"))
+    tried = [change(edit(texts, "SCALE 1", f"SCALE {new}"), kind="static") for new in ("2", "(1)", "none", "1 + 0")]
+    before = bench.compilations
+    together = bench.try_batch(tried)
+    assert bench.compilations - before <= 3
+    bench._programs.prepared = replace(bench._programs.prepared, definition=None, whole=None)
+    assert [one.verdict for one in together] == [one.verdict for one in bench.try_batch(tried)]
+    assert "refused" in [one.verdict for one in together] and bench.compilations - before > 3
+
+
 GLOBAL = "static __device__ int one() { return 1; } static __device__ int two() { return ::one(); } "
 KEPT = "__device__ int calls; "
 

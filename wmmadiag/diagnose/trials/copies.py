@@ -49,8 +49,8 @@ class Definition:
     start: int
     end: int
     name_start: int
-    # whether these are all of the file from its last `#include` to the kernel's end; `others`: bytes of other kernels
-    # there, which copies do without
+    # whether these are all of the file behind its last `#include`; `others`: bytes of other kernels there, and of
+    # instantiations, which copies do without
     whole: bool = False
     others: tuple[tuple[int, int], ...] = ()
 
@@ -62,6 +62,7 @@ class Definition:
             and self.start <= one.start <= one.end <= self.end
             and one.start < self.end
             and not (one.start < name_end and one.end > self.name_start)
+            and not any(one.start < end and start < one.end for start, end in self.others)
             for one in change.edits
         )
 
@@ -92,10 +93,11 @@ def whole_of(kernel: Definition, source: Source, kernels: Iterable[Function]) ->
     Args:
         kernel: its definition; source: its file; kernels: all that are defined there.
     """
-    tops = [one for one in source.root.children if one.start_byte <= kernel.start]
-    includes = [one.end_byte for one in descendants(source.root, "preproc_include") if one.start_byte < kernel.start]
-    after = max(includes, default=0)
-    inside = [one for one in tops if one.start_byte >= after and one.type != "comment"]
+    includes = list(descendants(source.root, "preproc_include"))
+    after = max((one.end_byte for one in includes if one.start_byte < kernel.start), default=0)
+    before = min((one.start_byte for one in includes if one.start_byte >= kernel.end), default=len(source.data))
+    # What stands behind the kernel may name what stands before it.
+    inside = [one for one in source.root.children if after <= one.start_byte < before and one.type != "comment"]
     if not inside:
         return None
     start, end = inside[0].start_byte, max(kernel.end, inside[-1].end_byte)
@@ -105,6 +107,7 @@ def whole_of(kernel: Definition, source: Source, kernels: Iterable[Function]) ->
             if outside and any(_GLOBALS & variable.words for variable in declared(source, found)):
                 return None
     spans = [_span(one) for one in kernels if one.body is not None and one.name != kernel.name]
+    spans += [(one.start_byte, one.end_byte) for one in descendants(source.root, "template_instantiation")]
     others = tuple(one for one in spans if start <= one[0] and one[1] <= end)
     return replace(kernel, start=start, end=end, whole=True, others=others)
 
