@@ -252,7 +252,7 @@ def _less_likely(hunt: _Hunt) -> bool:
 
 def _nearest(hunt: _Hunt) -> bool:
     """What mends most of the case kept, and the likeliest changes from there."""
-    return _from_parts(hunt, 1, _EARLY)
+    return _from_parts(hunt, _EARLY)
 
 
 def _deeper(hunt: _Hunt) -> bool:
@@ -260,14 +260,15 @@ def _deeper(hunt: _Hunt) -> bool:
     return _from_parts(hunt)
 
 
-def _from_parts(hunt: _Hunt, starts: int | None = None, most: int | None = None) -> bool:
+def _from_parts(hunt: _Hunt, most: int | None = None) -> bool:
     """The search anew from what mends a part, where it did not set out from before.
 
     Args:
-        starts: how many of those; most: changes to try from each. None: as many as may be.
+        most: changes to try from each. None: as many as may be.
     """
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
-    if len(base.kept) + 1 >= ledger.effort.bugs:
+    starts = ledger.effort.bugs - 1 - len(base.kept)
+    if starts <= 0:
         return False
     helps = helpful(base.trials, hunt.tried, ledger, hunt.tell)
     if not base.kept:
