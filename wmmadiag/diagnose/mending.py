@@ -295,8 +295,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _filled, _solved, _all, _followed, _nearest, _less_likely, _followed, _deeper, _twice,
-    _filled_further, _twice, _two, _fewer_threads,
+    _likeliest, _followed, _filled, _solved, _all, _followed, _nearest, _less_likely, _followed, _twice,
+    _filled_further, _twice, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 
