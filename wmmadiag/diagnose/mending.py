@@ -10,16 +10,7 @@ from dataclasses import dataclass, field
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
-from wmmadiag.diagnose.bases import (
-    Base,
-    Progress,
-    affordable,
-    behind,
-    confirmed_from,
-    further,
-    keeping,
-    partly_right,
-)
+from wmmadiag.diagnose.bases import Base, Progress, affordable, behind, confirmed_from, further, keeping, partly_right
 from wmmadiag.diagnose.by_checks import by_checks
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change
@@ -134,7 +125,8 @@ class _Hunt:
 def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     hunt = _begun(found, base, cases, tell)
-    steps = _STEPS if not base.kept else (_likeliest,) if base.most is not None else (_likeliest, _filled, _deeper)
+    few = base.most is not None and base.most <= _DEEPER
+    steps = _STEPS if not base.kept else (_likeliest,) if few else (_likeliest, _filled, _deeper)
     for step in steps:
         # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
         if step(hunt) or (step is _filled and hunt.mended):
