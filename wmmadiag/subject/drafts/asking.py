@@ -90,6 +90,8 @@ def not_derived(
     options = list(dict.fromkeys(one.option for one in first if one.option))
     shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
     instead = f"write a card with `wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}`"
+    if not options:
+        instead += ", whose TODOs ask for it"
     if parts:  # a card is of one kernel
         instead = f"check one of its kernels alone: --entry {shlex.quote(parts[0])}"
     lines = [f"  {one}" for one in dict.fromkeys(one.why for one in first)]
@@ -97,7 +99,7 @@ def not_derived(
     error = NotDerived(
         f"{path}: the kernel '{drafted.entry}': {_question(first[0])}",
         detail="\n".join([*lines, *(f"  {one}" for one in assumed)]),
-        hint=f"give {shown}, or {instead}" if shown else f"{instead}; its TODOs ask for it",
+        hint=f"give {shown}, or {instead}" if shown else instead,
     )
     error.drafted = drafted
     return error
