@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wmmadiag.errors import QuestionError
+from wmmadiag.errors import ConfigurationError, QuestionError
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 _BODY = "{ if (x[threadIdx.x] > most) y[blockIdx.x] = x[threadIdx.x] * bias[0]; }"
@@ -31,3 +31,10 @@ def test_one_thing_is_asked_for(tmp_path, text, question, option):
         open_subject(path, SubjectOptions(computes="elementwise"))
     assert raised.value.message == f"{path}: the kernel 'k': {question}"
     assert raised.value.hint.count("--grid") == option.count("--grid") and option in raised.value.hint
+
+
+def test_sizes_made_of_names_that_nothing_has_are_refused(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text("__global__ void k(const float* x, float* y, int n) { y[threadIdx.x] = x[threadIdx.x]; }")
+    with pytest.raises(ConfigurationError, match="--symbol N=abc: nothing is called 'abc'"):
+        open_subject(path, SubjectOptions(symbols={"N": "abc"}))

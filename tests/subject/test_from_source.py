@@ -183,9 +183,9 @@ def test_template_arguments_come_from_the_launchers_caller(tmp_path):
 
 
 def test_open_template_arguments_become_symbols_or_are_asked_for(tmp_path):
-    with pytest.raises(ConfigurationError, match="dtype of 'out': its C type is 'T'") as caught:
+    with pytest.raises(ConfigurationError, match=r"what are the template arguments T\?") as caught:
         templated(tmp_path, "")
-    assert "attn<{D}, 64, true, T>" in str(caught.value)
+    assert "attn<{D}, 64, true, T>" in str(caught.value) and "the dtype of 'out'" in caught.value.detail
 
 
 def test_an_entry_that_the_user_instantiates(tmp_path):
@@ -535,5 +535,5 @@ def test_extents_that_tiles_would_make_alike_differ(tmp_path, right):
 def test_a_symbol_of_an_option_that_nothing_knows_is_told_as_that(tmp_path):
     path = tmp_path / "gemm.cu"
     path.write_text(RIGHT)
-    with pytest.raises(ConfigurationError, match=r"the value of `Q`: it stands in --grid"):
+    with pytest.raises(ConfigurationError, match=r"what is the value of `Q`\?\n  it stands in --grid"):
         open_subject(path, SubjectOptions(grid=("N // 16", "Q // 16"), block=("32",)))

@@ -11,6 +11,7 @@ from wmmadiag.csource.lexical import macros
 from wmmadiag.errors import ConfigurationError, QuestionError, did_you_mean
 from wmmadiag.hostcode.program import HostProgram
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.model import CardDraft, Open
 from wmmadiag.subject.drafts.recognise import Recognised
 
@@ -50,6 +51,23 @@ def check_operation(operation: str) -> None:
             f"unknown operation '{operation}'",
             hint=f"{did_you_mean(operation, known)} (or a host function that stands in the source)",
         )
+
+
+def check_symbols(given: Mapping[str, str]) -> None:
+    """Refuse values that are made of names which no operation knows.
+
+    Raises:
+        ConfigurationError: there is one.
+    """
+    known = {*given}
+    for one in OPERATIONS.values():
+        known |= {*one.symbols, *one.parameters, *(name for case in one.cases for name in case)}
+    for name, text in given.items():
+        if unknown := sorted(set(names_in(text)) - known):
+            raise ConfigurationError(
+                f"--symbol {name}={text}: nothing is called '{unknown[0]}'",
+                hint=f"give a number, --symbol {name}=256, or an expression over other sizes",
+            )
 
 
 def check_macros(given: Mapping[str, str], program: HostProgram | None) -> None:

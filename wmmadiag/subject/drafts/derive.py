@@ -14,7 +14,15 @@ from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.alternatives import Nearest
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
+from wmmadiag.subject.drafts.asking import (
+    NotDerived,
+    asked,
+    check_macros,
+    check_operation,
+    check_symbols,
+    not_derived,
+    opinion,
+)
 from wmmadiag.subject.drafts.completed import completed, wishes_of, with_given
 from wmmadiag.subject.drafts.deciding import deciding
 from wmmadiag.subject.drafts.draft import draft
@@ -83,6 +91,7 @@ def derived_card(path: Path, options: SubjectOptions, *, together: bool = False)
         ConfigurationError: something cannot be derived; the message says what, and how to say it.
         SeveralKernelsError: several may be meant.
     """
+    check_symbols(options.symbols)
     if together and (whole := _together(path, options)) is not None:
         return whole
     kernel = kernel_of(path, options)

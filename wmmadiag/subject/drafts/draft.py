@@ -309,7 +309,8 @@ def _entry(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> None:
     if kernel.uninstantiated:
         wanted = ", ".join(one.name for one in kernel.uninstantiated)
         what = f"the template arguments {wanted}"
-        option = f"--entry '{kernel.entry}<{wanted}>'"
+        whole = kernel.entry if "<" in kernel.entry else f"{kernel.entry}<{wanted}>"
+        option = f"--entry '{whole}'"
         result.open.append(Open(what, "the source instantiates it nowhere", "instantiation", option))
 
     def told(match: re.Match[str]) -> str:
