@@ -1,4 +1,4 @@
-"""Decoding over a paged cache whose keys lie as [blocks, heads, D / 8, tokens, 8], values as [blocks, heads, D, tokens]."""
+"""Decoding over a paged cache: keys lie as [blocks, heads, D / 8, tokens, 8], values as [blocks, heads, D, tokens]."""
 
 import numpy as np
 
