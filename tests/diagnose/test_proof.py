@@ -21,7 +21,7 @@ from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
 from wmmadiag.diagnose.proof import agreeing, disturbed, said_elsewhere, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
-from wmmadiag.diagnose.sizes import mixed_sizes
+from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
@@ -295,6 +295,23 @@ def test_mixed_sizes_are_those_of_other_cases_one_at_a_time() -> None:
     mixed = mixed_sizes(cases, cases[1])
     assert [(one.name, one.symbols) for one in mixed] == [("wide with N=48", {"M": 32, "N": 48})]
     assert mixed_sizes(cases[:1], cases[0]) == []
+
+
+def test_a_pitch_goes_with_what_it_is_the_pitch_of() -> None:
+    """`in` and `out` are pitches of N, and M is none: it is less here and much more there."""
+    sizes = {
+        "even": {"N": 64, "M": 64, "in": 64, "out": 64},
+        "padded": {"N": 128, "M": 256, "in": 128, "out": 136},
+        "ragged": {"N": 83, "M": 75, "in": 88, "out": 83},
+    }
+    cases = [Case(name, Place("k.toml", 1), symbols) for name, symbols in sizes.items()]
+    mixed = {one.name: one.symbols for one in mixed_sizes(cases, cases[0])}
+    assert mixed["even with N=128"] == {"M": 64, "N": 128, "in": 128, "out": 136}
+    assert mixed["even with out=136"] == {"M": 64, "N": 128, "in": 128, "out": 136}
+    assert mixed["even with M=256"] == {"M": 256, "N": 64, "in": 64, "out": 64}
+    assert all(one["N"] <= min(one["in"], one["out"]) for one in mixed.values())
+    wider = {one.name: one.symbols for one in further_sizes(cases, cases[1])}
+    assert wider["padded with N=192"] == {"M": 256, "N": 192, "in": 192, "out": 200}
 
 
 def test_barriers_that_order_the_same_two_accesses_are_one_answer() -> None:
