@@ -21,8 +21,8 @@ EXTENTS: Mapping[str, str] = {
     "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
     "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount "
     "qkvhead qkvheads",
-    "Sq": "sq tq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
-    "Skv": "sk skv tk tkv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
+    "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
+    "Skv": "sk skv tkv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
     "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx "
     "nctx ctxlen qkvseqlen maxseqlen seqs",
     "Dv": "dv vdim headdimv vheaddim",
