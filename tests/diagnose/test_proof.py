@@ -378,10 +378,9 @@ def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
     (moved,) = slid(trials, "attention_kernel", [tried], ledger)
     assert moved.outcome.verdict == "right" and moved.ranked.line[1] == 60 and ledger.changes > 0
     assert moved.also and tried.ranked.line in moved.also and moved.ranked.line not in moved.also
-    barrier = Tried(
-        Ranked(Change("made", change.edits, "insertion", "barrier", ""), tried.ranked.line, (), 0.0), outcome
-    )
-    assert slid(trials, "attention_kernel", [barrier], ledger) == [barrier]
+    for role in ("barrier", "branch"):  # where these stand is their meaning
+        kept = Tried(Ranked(Change("made", change.edits, "insertion", role, ""), tried.ranked.line, (), 0.0), outcome)
+        assert slid(trials, "attention_kernel", [kept], ledger) == [kept]
 
 
 def test_changes_of_one_statement_are_readings_of_one_mistake() -> None:

@@ -40,7 +40,9 @@ def slid(bench: _Bench, entry: str, right: Sequence[Tried], ledger: Ledger) -> l
     Args:
         entry: the kernel as the card names it.
     """
-    moved = {id(one) for one in [one for one in right if movable(one.ranked.change)][:_MOST]}
+    # What leaves a round skips what stands behind it: its place is its meaning.
+    some = [one for one in right if movable(one.ranked.change) and one.ranked.change.role != "branch"]
+    moved = {id(one) for one in some[:_MOST]}
     return [_moved(bench, entry, one, ledger) if id(one) in moved else one for one in right]
 
 

@@ -79,6 +79,12 @@ YIELDS = [
         "int p = i + m; if (p >= n) continue; float x",
     ),
     (
+        "skipped",
+        "for (int i = 0; i < 4; ++i) { int r = threadIdx.x + i * 8; float s = b[r]; if (i < m) s += 1.0f;"
+        " for (int c = 0; c < n; ++c) out[r * n + c] = s; }",
+        "int r = threadIdx.x + i * 8; if (r >= m) continue; float s",
+    ),
+    (
         "guard_more",
         "int p = threadIdx.x; if (p > 3) b[p] = a[0]; float x = p < n; out[p / m * 64 + p % m] = x;",
         "if (p < n) out[p / m",
