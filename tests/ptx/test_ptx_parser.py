@@ -144,13 +144,6 @@ def test_aliases() -> None:
         parse(module("", before=".alias other, nothing;"), name="bad.ptx")
 
 
-def test_recursion_through_an_alias_is_refused() -> None:
-    before = ".func real() { call other; ret; }\n"
-    functions = parse(module("call real;", before=f".func other();\n{before}.alias other, real;\n")).functions
-    assert functions["other"].instructions[0].op == "unsupported"
-    assert "recursion" in functions["other"].instructions[0].attributes["reason"]
-
-
 TWO = (
     ".version 8.0\n.target sm_80\n.func deep() { ret; }\n.func used() { call deep; ret; }\n"
     ".func unused() { bananas everywhere; }\n.visible .entry one() { call used; ret; }\n"
@@ -330,19 +323,6 @@ BAD_CALLS = [
 def test_bad_calls(statement: str, message: str) -> None:
     with pytest.raises(PtxSyntaxError, match=re.escape(message)):
         kernel(statement, before=GLOBALS + FUNCTIONS)
-
-
-def test_recursion_is_refused_at_the_call() -> None:
-    before = (
-        ".func b();\n.func leaf() { ret; }\n"
-        ".func a() { call leaf; call b; ret; }\n.func b() { call a; ret; }\n.func self() { call self; ret; }\n"
-    )
-    functions = parse(module("call a;", before=before)).functions
-    ops = {name: [item.op for item in function.instructions] for name, function in functions.items()}
-    assert ops["a"] == ["call", "unsupported", "ret"]
-    assert ops["b"] == ops["self"] == ["unsupported", "ret"]
-    assert ops["k"] == ["call", "ret"]
-    assert "recursion" in functions["self"].instructions[0].attributes["reason"]
 
 
 def test_branch_tables() -> None:

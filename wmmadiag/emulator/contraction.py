@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wmmadiag.ptx.instructions import lookup
-from wmmadiag.ptx.ir import Access, Address, Instruction, Operand, OperandPair, Predicate, PtxFunction, Register, Vector
+from wmmadiag.ptx.ir import Access, Address, Instruction, Operand, PtxFunction, Register
+from wmmadiag.ptx.recursion import registers
 
 TYPES = frozenset({"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"})
 _ENDS_BLOCK = frozenset({"bra", "brx.idx", "ret", "exit", "trap", "call"})
@@ -57,7 +58,7 @@ class _Body:
                 number += 1
             self.block.append(number)
             for spec, operand in zip(instruction.specs, instruction.operands, strict=True):
-                names = list(_registers(operand))
+                names = [one.name for one in registers(operand)]
                 written = spec.access is Access.WRITE and not isinstance(operand, Address)
                 for name in names:
                     (self.writes if written else self.reads).setdefault(name, []).append(index)
@@ -107,7 +108,7 @@ class _Body:
         return not any(
             start <= write < end
             for factor in root.operands[1:]
-            for name in _registers(factor)
+            for name in (one.name for one in registers(factor))
             for write in self.writes.get(name, ())
         )
 
@@ -196,20 +197,3 @@ def _instruction(text: str, near: Instruction, operands: tuple[Operand, ...]) ->
 def _free(instruction: Instruction) -> bool:
     """Whether it names no rounding: the assembler may then fuse it."""
     return not _ROUNDINGS & set(instruction.text.split("."))
-
-
-def _registers(operand: Operand | None) -> Iterator[str]:
-    """Names of the registers in an operand."""
-    if isinstance(operand, Register):
-        yield operand.name
-    elif isinstance(operand, Predicate):
-        yield operand.register.name
-    elif isinstance(operand, Address):
-        if isinstance(operand.base, Register):
-            yield operand.base.name
-    elif isinstance(operand, Vector):
-        for element in operand.elements:
-            yield from _registers(element)
-    elif isinstance(operand, OperandPair):
-        yield from _registers(operand.first)
-        yield from _registers(operand.second)

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wmmadiag.emulator.call_stack import STACK_FULL
 from wmmadiag.emulator.extents import NamedExtents
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
-from wmmadiag.emulator.select_control import NO_FUNCTION, TOO_DEEP
+from wmmadiag.emulator.select_control import NO_FUNCTION
 from wmmadiag.errors import BudgetError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
@@ -61,12 +62,14 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
     node = view.kernel.nodes[fault["pc"]]
     block = coordinates(fault["block"], view.grid)
     where = f"block {block}, warp {fault['warp']}, lane {fault['lane']}"
-    if kind == "unsupported" or node.text == TOO_DEEP:
+    if kind == "unsupported" or node.text.startswith(STACK_FULL):
         return UnsupportedError(
             f"{fault['text'] or node.text} is not emulated",
             place=node.place,
             detail=where,
-            hint="docs/limits.md lists what is not; guard it with #if to check the rest",
+            hint="raise cudaLimitStackSize, up to 128 KiB"
+            if node.text.startswith(STACK_FULL)
+            else "docs/limits.md lists what is not; guard it with #if to check the rest",
         )
     detail = [where, f"instruction: {node.text}"]
     address, space, write = None, "", None

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from wmmadiag.emulator.decoded import Value
+from typing import TYPE_CHECKING
+
+from wmmadiag.emulator.decoded import REGISTER_BYTES, Value
 from wmmadiag.emulator.memory_layout import align_up
 from wmmadiag.place import Place
-from wmmadiag.ptx.ir import PtxFunction, Space
+from wmmadiag.ptx.ir import PtxFunction, Register, Space
+
+if TYPE_CHECKING:
+    from wmmadiag.emulator.call_stack import StackedFunction
 
 
 class Frame:
@@ -14,9 +19,11 @@ class Frame:
     Attributes:
         function: the function.
         call: place of the call that was expanded, None for the kernel.
-        depth: calls that were expanded to get here; `chain`: the functions that they are in.
+        depth: calls that were expanded to get here.
         local_base: offset of its frame in local memory, bytes.
         locations: address in local memory of `.local` and `.param` variables and formal parameters.
+        stack: the recursive function in whose frame that is; then locations count from the stack's pointer.
+        index: of the instruction that is being expanded.
     """
 
     def __init__(self, function: PtxFunction, number: int, call: Place | None, local_base: int, depth: int = 0) -> None:
@@ -24,7 +31,8 @@ class Frame:
         self.number = number
         self.call = call
         self.depth = depth
-        self.chain: tuple[str, ...] = ()
+        self.stack: StackedFunction | None = None
+        self.index = 0
         self.local_end = local_base
         self.locations: dict[str, int] = {}
         self.values: dict[str, Value] = {}
@@ -39,6 +47,12 @@ class Frame:
         self.local_end = align_up(self.local_end, max(align, 4))
         self.locations[name] = self.local_end
         self.local_end += max(size, 1)
+
+    def value(self, register: Register) -> Value:
+        """The value of a PTX register in this expansion."""
+        if register.name not in self.values:
+            self.values[register.name] = Value(REGISTER_BYTES[register.type], name=register.name)
+        return self.values[register.name]
 
     def label(self, name: str) -> str:
         """A label's name, unique in the program."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.emulator import native, select_lane, select_memory, select_tensor, select_warp
+from wmmadiag.emulator.call_stack import CallStack
 from wmmadiag.emulator.control_flow import Block, frontier_order, linearise, split_blocks
 from wmmadiag.emulator.decoded import UNSEEN, Decoded, Value
 from wmmadiag.emulator.limits import limits
@@ -24,6 +25,7 @@ from wmmadiag.place import Place
 # Importing them registers their operations.
 from wmmadiag.processes.collection import paused_collection
 from wmmadiag.ptx.ir import Module, PtxFunction, Space
+from wmmadiag.ptx.recursion import recursive
 
 _ = (select_lane, select_memory, select_tensor, select_warp)
 
@@ -73,6 +75,7 @@ def lower(
     share_registers: bool = True,
     least_aligned: bool = False,
     addresses: Mapping[str, int] = MappingProxyType({}),
+    stack_bytes: int = 0,
 ) -> LoweredKernel:
     """Lower one kernel of a module.
 
@@ -83,12 +86,13 @@ def lower(
         share_registers: let registers that are never alive together share storage.
         least_aligned: place static shared arrays at addresses that are aligned as declared and no more.
         addresses: of variables of the module, by name; the others are placed here.
+        stack_bytes: of a thread, for recursive functions; `call_stack.STACK_BYTES` at least.
 
     Raises:
         ConfigurationError: there is no such kernel, or the PTX is for a newer architecture.
         UnsupportedError: the kernel reaches something that is not emulated.
     """
-    select, layout = _selected(module, entry, arch, True, least_aligned, addresses)
+    select, layout = _selected(module, entry, arch, True, least_aligned, addresses, stack_bytes)
     function = select.entry
     blocks = split_blocks(select.nodes, select.labels)
     order = frontier_order(blocks)
@@ -140,6 +144,7 @@ def _selected(
     fuse: bool,
     least_aligned: bool,
     addresses: Mapping[str, int] = MappingProxyType({}),
+    stack_bytes: int = 0,
 ) -> tuple[Selector, MemoryLayout]:
     """A kernel's operations, calls expanded, in the order of the PTX."""
     function = module.functions.get(entry)
@@ -156,8 +161,10 @@ def _selected(
                 layout.shared_address(symbol.name, target)
     select = Selector(module, function, layout, arch)
     select.fuse = fuse
+    select.recursive, select.stack = recursive(module), CallStack(select, stack_bytes)
     expand(select, function)
     select.ends()
+    select.stack.finish()
     if select.local_bytes > bounds.local_per_thread:
         raise UnsupportedError(
             f"{entry} needs {select.local_bytes} bytes of local memory per thread; "

@@ -11,34 +11,37 @@ from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects
 from wmmadiag.ptx.indirect import INDIRECT, function_address, targets
 from wmmadiag.ptx.ir import Instruction, Label, Operand, PtxFunction, PtxParameter, Register, SymbolAddress, Vector
+from wmmadiag.ptx.recursion import kept_over_calls
 
 _INLINE_LIMIT = 200_000
 """Operations beyond which expanding calls is given up."""
 _DEPTH_LIMIT = 100
 """Nested calls beyond which it is given up."""
-_POINTER_LIMIT = 60_000
-"""Operations beyond which calls through pointers are no longer expanded: a lane that comes there is refused."""
-_RECURSIONS = 4
-"""How often a function may be under way that calls itself through pointers."""
-TOO_DEEP = "a function that calls itself through pointers, this deep"
 NO_FUNCTION = "call through a pointer that holds no function's address"
-"""Texts of the operations that end such a lane."""
+"""Text of the operation that ends such a lane."""
 
 
 def expand(select: Selector, function: PtxFunction) -> None:
     """Emit a function's body in the selector's current frame."""
     if select.fuse:
         function = contracted(function)
+    stack = select.frame.stack
+    if stack is not None and stack.frame is select.frame:
+        stack.kept = kept_over_calls(function)
     by_index: dict[int, list[str]] = {}
     for name, index in function.labels.items():
         by_index.setdefault(index, []).append(name)
     for index, instruction in enumerate(function.instructions):
         for name in by_index.get(index, ()):
             select.labels[select.frame.label(name)] = len(select.nodes)
+        select.frame.index = index
         select.run(instruction)
     for name in by_index.get(len(function.instructions), ()):
         select.labels[select.frame.label(name)] = len(select.nodes)
-    select.local_bytes = max(select.local_bytes, select.frame.local_end)
+    if stack is not None:
+        stack.bytes = max(stack.bytes, select.frame.local_end)
+    else:
+        select.local_bytes = max(select.local_bytes, select.frame.local_end)
 
 
 @selects("bra")
@@ -63,10 +66,10 @@ def give_back(select: Selector, _instruction: Instruction) -> None:
     if select.frame.call is None:
         select.emit("exit")
     else:
-        select.emit("bra", target=select.frame.label(_END))
+        select.emit("bra", target=select.frame.label(END))
 
 
-_END, _SKIPPED = "%end of call", "%call skipped"
+END, _SKIPPED = "%end of call", "%call skipped"
 
 
 @selects("exit")
@@ -124,12 +127,9 @@ def call_through_pointer(select: Selector, instruction: Instruction) -> None:
         select.guard = (other, False)
         select.emit("bra", target=after)
         select.guard = None
-        if select.frame.chain.count(one.name) >= _RECURSIONS or len(select.nodes) > _POINTER_LIMIT:
-            select.emit("trap").text = TOO_DEEP
-        elif one.declared_only:
+        if one.declared_only:
             raise select.unsupported(f"function {one.name} is declared here, and its address is taken")
-        else:
-            _expand_call(select, one, returns.elements, arguments.elements)
+        _expand_call(select, one, returns.elements, arguments.elements)
         select.guard = None
         select.emit("bra", target=end)
         select.labels[after] = len(select.nodes)
@@ -142,6 +142,9 @@ def call_through_pointer(select: Selector, instruction: Instruction) -> None:
 def _expand_call(
     select: Selector, function: PtxFunction, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]
 ) -> None:
+    if function.name in select.recursive:
+        select.stack.call(function, returns, arguments)
+        return
     caller, guard = select.frame, select.guard
     if len(select.nodes) > _INLINE_LIMIT:
         raise select.unsupported(f"calls expand to more than {_INLINE_LIMIT} operations")
@@ -149,8 +152,8 @@ def _expand_call(
         raise select.unsupported(f"calls are nested more than {_DEPTH_LIMIT} deep")
     select.frames += 1
     callee = Frame(function, select.frames, select.place, caller.local_end, caller.depth + 1)
-    callee.chain = (*caller.chain, function.name)
-    after = callee.label(_END)
+    callee.stack = caller.stack
+    after = callee.label(END)
     if guard is not None:  # the whole call is skipped by lanes whose guard does not hold
         select.emit("bra", target=callee.label(_SKIPPED)).guard_negated = not guard[1]
     formals = [*zip(function.parameters, arguments, strict=True), *zip(function.returns, returns, strict=True)]
@@ -165,8 +168,7 @@ def _expand_call(
     select.guard = None
     select.frame = callee
     for register, value in incoming:
-        target = select.register(register)
-        select.lane("mov.pred" if not target.bytes else f"mov.b{8 * target.bytes}", target, value)
+        select.move(select.register(register), value)
     place, line = select.place, select.ptx_line
     expand(select, function)
     select.place, select.ptx_line, select.guard = place, line, None
@@ -180,7 +182,7 @@ def _expand_call(
     for actual, value in outgoing:
         destination = select.write(actual)
         if destination is not None:
-            select.lane("mov.pred" if not destination.bytes else f"mov.b{8 * destination.bytes}", destination, value)
+            select.move(destination, value)
     select.labels[callee.label(_SKIPPED)] = len(select.nodes)
     select.emit("nop")  # the labels need an operation to stand before
 
@@ -189,7 +191,7 @@ def _argument(select: Selector, operand: Operand, width: int) -> Value:
     """The value of a call's argument, loaded from its `.param` variable where it has one."""
     if isinstance(operand, SymbolAddress) and operand.name in select.frame.locations:
         value = select.temporary(width)
-        address = select.constant(select.frame.locations[operand.name] + operand.offset, 8)
+        address = select.address_of(operand.name, operand.offset, 8)
         select.emit(
             "ld",
             s=(address,),
@@ -207,7 +209,7 @@ def _argument(select: Selector, operand: Operand, width: int) -> Value:
 def _return(select: Selector, returns: tuple[Operand, ...], value: Value) -> None:
     for operand in returns:
         if isinstance(operand, SymbolAddress) and operand.name in select.frame.locations:
-            address = select.constant(select.frame.locations[operand.name], 8)
+            address = select.address_of(operand.name, 0, 8)
             select.emit(
                 "st",
                 s=(address,),
@@ -218,7 +220,7 @@ def _return(select: Selector, returns: tuple[Operand, ...], value: Value) -> Non
                 count=1,
             )
         elif (destination := select.write(operand)) is not None:
-            select.lane(f"mov.b{8 * destination.bytes}", destination, value)
+            select.move(destination, value)
 
 
 def _vprintf(select: Selector, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:

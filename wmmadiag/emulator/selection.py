@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from wmmadiag.emulator import native
-from wmmadiag.emulator.decoded import ADDRESS32, REGISTER_BYTES, SPACES, Decoded, Value
+from wmmadiag.emulator.decoded import ADDRESS32, SPACES, Decoded, Value
 from wmmadiag.emulator.fragment_maps import MapTable
 from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.memory_layout import GRID_WORKSPACE_BASE, PARAMETER_BASE, MemoryLayout
@@ -39,6 +39,9 @@ from wmmadiag.ptx.ir import (
 )
 from wmmadiag.ptx.lexer import MALFORMED
 from wmmadiag.ptx.types import WIDTHS
+
+if TYPE_CHECKING:
+    from wmmadiag.emulator.call_stack import CallStack
 
 Select = Callable[["Selector", Instruction], None]
 _S = TypeVar("_S", bound=Select)
@@ -98,6 +101,10 @@ class Selector:
         self._constants: dict[tuple[int, int], Value] = {}
         self._presets: dict[str, Value] = {}
         self._dynamic: list[tuple[Value, int, bool]] = []
+        self._late: list[Value] = []
+        self.recursive: frozenset[str] = frozenset()  # functions whose calls go over `stack`
+        self.stack: CallStack
+        self.stack_pointer = Value(8, name="the stack's pointer")
         self._parameters = {p.name: p for p in entry.parameters if isinstance(p, PtxParameter)}
         self.place = entry.place or Place("", 0)
         self.ptx_line = 0
@@ -159,9 +166,18 @@ class Selector:
             self._constants[key] = Value(width, constant=bits)
         return self._constants[key]
 
+    def late(self, width: int) -> Value:
+        """A constant whose value is known at the end."""
+        self._late.append(Value(width, constant=0))
+        return self._late[-1]
+
+    def move(self, d: Value, source: Value) -> None:
+        """Append a copy of a register."""
+        self.lane(f"mov.b{8 * d.bytes}" if d.bytes else "mov.pred", d, source)
+
     def constants(self) -> list[Value]:
         """All constants, final only after `finish`."""
-        return [*self._constants.values(), *(value for value, _, _ in self._dynamic)]
+        return [*self._constants.values(), *(value for value, _, _ in self._dynamic), *self._late]
 
     def presets(self) -> list[Value]:
         """Registers that the engine fills when a warp starts."""
@@ -169,10 +185,7 @@ class Selector:
 
     def register(self, register: Register) -> Value:
         """The value of a PTX register in the current frame."""
-        values = self.frame.values
-        if register.name not in values:
-            values[register.name] = Value(REGISTER_BYTES[register.type], name=register.name)
-        return values[register.name]
+        return self.frame.value(register)
 
     def read(self, operand: Operand | None, type_name: str) -> Value:
         """A source operand of a PTX type; conversions of literals included."""
@@ -271,7 +284,7 @@ class Selector:
         """The address of a variable in its own state space, as a constant."""
         frame = self.frame
         if name in frame.locations:
-            return self.constant(frame.locations[name] + offset, width)
+            return self.resize(self._local(frame.locations[name] + offset), width)
         if name in self._parameters and frame.number == 0:
             return self.constant(PARAMETER_BASE + self._parameters[name].offset + offset, width)
         variable = frame.variables.get(name) or self.module.variables.get(name)
@@ -289,6 +302,14 @@ class Selector:
         if variable.space in (Space.GLOBAL, Space.CONST):
             return self.constant(self.layout.global_address(variable) + offset, width)
         raise self.unsupported(f"variable {name} in {variable.space.value} memory")
+
+    def _local(self, address: int) -> Value:
+        """An address in the frame's part of local memory."""
+        if self.frame.stack is None:
+            return self.constant(address, 8)
+        d = self.temporary(8)
+        self.lane("add.s64", d, self.stack_pointer, self.constant(address, 8))
+        return d
 
     def _key(self, name: str) -> str:
         return f"{self.frame.function.name}:{name}" if name in self.frame.variables else name

@@ -168,6 +168,12 @@ class Served:
             return (0, 0, 0, 0, 0, 0)
         return (made.launches, made.watched, made.sampled, made.unfollowed, made.repeats.count, made.settled)
 
+    def stack_bytes(self) -> int:
+        """Bytes of a thread's stack, as the program set them."""
+        found = ctypes.c_size_t()
+        self.runtime.cudaDeviceGetLimit(ctypes.byref(found), 0)  # cudaLimitStackSize
+        return found.value
+
     def located(self) -> int:
         """Where the program's library was loaded."""
         if not self.base:
@@ -202,7 +208,7 @@ class Served:
         how = EmulatorOptions(threads=spec.threads, budget=budget, checks=native_names(checks), begun=progress.address)
         self.device = DeviceHalf(
             self.program.units, spec.options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
-            self.runtime.wmmadiag_view, spec.use_cache,
+            self.runtime.wmmadiag_view, self.stack_bytes, spec.use_cache,
         )  # fmt: skip
         self.launcher = Launcher(
             self.runtime, checks, spec.schedules, spec.every_launch, spec.sample, progress=progress,

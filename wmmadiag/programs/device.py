@@ -114,6 +114,7 @@ class DeviceHalf:
         how: for the emulator, with the checks' names.
         shadows: the host's shadows of the device's variables, and where those lie on the device.
         place: gives a variable of the device an address, with its contents; `heap`: bytes for malloc in kernels.
+        stack: bytes of a thread's stack, as the program set them.
         view: where this process has the bytes of a device address.
         notes: what the user should know of kernels that were made ready.
     """
@@ -125,6 +126,7 @@ class DeviceHalf:
     place: Callable[[str, bytes], int]
     heap: Callable[[], int]
     view: Callable[[int], int]
+    stack: Callable[[], int] = int
     use_cache: bool = True
 
     def __post_init__(self) -> None:
@@ -346,7 +348,7 @@ class DeviceHalf:
         launches = any(one.startswith(DEVICE_RUNTIME) for one in missing(module))
         if absent := missing(module):
             module, addresses = self._complete(module, absent, unit, addresses)
-        lowered = lower(module, entry.name, self.options.arch, addresses=addresses)
+        lowered = lower(module, entry.name, self.options.arch, addresses=addresses, stack_bytes=self.stack())
         origin = origin_of(compilation.ptx)
         parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, PtxParameter))
         given = named.get(base_name(entry.name), ())

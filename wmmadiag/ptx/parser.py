@@ -17,7 +17,7 @@ from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.indirect import INDIRECT, addressed
 from wmmadiag.ptx.ir import Module, PtxFunction, PtxParameter, PtxVariable, Register, Space
 from wmmadiag.ptx.lexer import check_begins, tokenize, without_comments
-from wmmadiag.ptx.recursion import callee, refuse_recursion
+from wmmadiag.ptx.recursion import callee
 from wmmadiag.ptx.scope import PtxScope
 from wmmadiag.ptx.variables import (
     OPAQUE_TYPES,
@@ -112,9 +112,7 @@ class _ModuleParser:
         self._pointed_to()
         for alias, name in self._aliases.items():
             self._functions[alias] = replace(self._functions[name], name=alias)
-        return Module(
-            self._version, self._target, refuse_recursion(self._functions), self._variables, dict(self._info.files)
-        )
+        return Module(self._version, self._target, self._functions, self._variables, dict(self._info.files))
 
     def _outside(self) -> None:
         """Read all that stands outside of functions' bodies."""

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wmmadiag.ptx.indirect import INDIRECT, targets
+from wmmadiag.ptx.indirect import INDIRECT
 from wmmadiag.ptx.ir import (
     Access,
     Address,
@@ -25,7 +25,7 @@ from wmmadiag.ptx.ir import (
     SymbolAddress,
     Vector,
 )
-from wmmadiag.ptx.recursion import callee
+from wmmadiag.ptx.recursion import callees
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
 ValueHolder: TypeAlias = Hashable
@@ -108,18 +108,10 @@ def _reached(module: Module, kernel: PtxFunction) -> Iterator[PtxFunction]:
     while waiting:
         function = module.functions[waiting.pop()]
         yield function
-        for target in sorted({one.name for call in function.instructions for one in _callees(module, function, call)}):
+        for target in sorted({one.name for call in function.instructions for one in callees(module, function, call)}):
             if target not in seen:
                 seen.add(target)
                 waiting.append(target)
-
-
-def _callees(module: Module, caller: PtxFunction, one: Instruction) -> tuple[PtxFunction, ...]:
-    """What an instruction may call."""
-    if one.op == INDIRECT:
-        return targets(module, caller, one)
-    function = module.functions.get(callee(one) or "")
-    return () if function is None else (function,)
 
 
 class _FlowReader:
@@ -139,7 +131,7 @@ class _FlowReader:
         self._addresses_of_parameters()
         for instruction in self.function.instructions:
             if instruction.op in ("call", INDIRECT):
-                for target in _callees(self.module, self.function, instruction):
+                for target in callees(self.module, self.function, instruction):
                     self._call(instruction, target)
             elif instruction.op == "cp.async":
                 self._copy(instruction)
