@@ -89,3 +89,5 @@ def test_a_quotient_is_not_taken_for_zero_nor_for_what_is_made_of_it():
     quotient = combined("/", N, B)
     assert not terms.same(quotient, number(0)) and not terms.same(combined("/", B, N), number(0))
     assert not terms.same(quotient, combined("/", combined("+", quotient, number(63)), number(64)))
+    rest = combined("/", B, combined("*", N, terms.symbol("X")))
+    assert not terms.same(rest, number(0)) and terms.same(rest, combined("/", combined("/", B, N), terms.symbol("X")))

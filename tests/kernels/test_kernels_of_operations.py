@@ -221,6 +221,21 @@ MISTAKES = [
         "x[2 * i]), up = __half2float(x[2 * i + 1])",
     ),
     (
+        "group_norm", "silu", "weights of the first group for all",
+        "channel = first + i % depth",
+        "channel = i % depth",
+    ),
+    (
+        "group_norm", "large_eps", "eps outside the root",
+        "rsqrtf(sum_of_block(squares) / count + eps)",
+        "1.0f / (sqrtf(sum_of_block(squares) / count) + eps)",
+    ),
+    (
+        "group_norm", "small", "activated where it is not asked for",
+        "if (silu) value",
+        "value",
+    ),
+    (
         "histogram", "odd", "the last one left out",
         "i < n; i +=",
         "i < n - 1; i +=",

@@ -56,6 +56,21 @@ def test_rmsnorm_is_its_definition(offset):
         np.testing.assert_allclose(got[i], row / root * (data["weight"].astype(float) + offset), rtol=1e-12)
 
 
+@pytest.mark.parametrize("activated", [False, True])
+def test_group_norm_is_its_definition(activated):
+    rng = np.random.default_rng(0)
+    x, weight, bias = rng.standard_normal((2, 3, 2, 2, 5)), rng.standard_normal((3, 2)), rng.standard_normal((3, 2))
+    settings = {"eps": 0.01, "activation": "silu", "activated": activated}
+    got = wmmadiag.reference("group_norm", x=x, weight=weight, bias=bias, dtype="f64", **settings).value
+    for n, g, d, h, w in np.ndindex(x.shape):
+        group = x[n, g].ravel()
+        mean = math.fsum(group) / 20
+        deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in group) / 20 + 0.01)
+        want = (x[n, g, d, h, w] - mean) / deviation * weight[g, d] + bias[g, d]
+        want = want / (1 + math.exp(-want)) if activated else want
+        assert got[n, g, d, h, w] == pytest.approx(want, rel=1e-12)
+
+
 def summed(values, lanes):
     """A sum in single precision, as so many lanes and then a tree of them take it."""
     parts = np.zeros((*values.shape[:-1], lanes), F32)

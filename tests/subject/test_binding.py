@@ -114,6 +114,8 @@ def test_grouped_heads_and_unequal_lengths(tmp_path):
     made = bound(tmp_path, QKVO, 'operation = "attention"\nalignment = "bottom-right"', cases)
     assert made.inputs()["k"].shape == (2, 1, 40, 8)
     assert made.parameters["causal"] is True
+    lengths = bound(tmp_path, QKVO + argument("lengths", "s32"), 'operation = "attention"', cases).inputs()["lengths"]
+    assert 30 <= lengths.max() < 40 and lengths.min() < lengths.max()  # loops over keys take their last turn
     with pytest.raises(ConfigurationError, match="2 is no divisor of 3"):
         bound(tmp_path, QKVO, cases=SIZES + "Hkv = 2\n")
 

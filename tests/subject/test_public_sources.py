@@ -28,6 +28,7 @@ LATER_PUBLIC = READING.parent / "unseen11"
 SEARCHED = READING.parent / "unseen12"
 AGAIN = READING.parent / "unseen13"
 THIRD = READING.parent / "unseen14"
+FOURTH = READING.parent / "unseen15"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -80,6 +81,9 @@ def symbols(report):
         (THIRD / "tcgemm_header_only.cu", "taken as gemm, T = half"),  # Config<T, …> in a template that nobody calls
         (THIRD / "tensor_core_new_forward.cu", "Map_out is K, K is R"),  # and no padding, of which nothing speaks
         (THIRD / "segment_sum_ones_wmma.cu", "taken as reduce, numSegments is M, 256 is N"),
+        (FOURTH / "moe_expert_offsets_wmma.cu", "hidden is K, inter is N, total_tokens is M"),  # of the launch alone
+        (FOURTH / "group_norm_silu_nhwc.cu", "images with channels last"),
+        (LATER_PUBLIC / "group_norm_nchw.cu", "taken as group_norm"),
         (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),
         (LATER / "lora_fused.cu", "the narrow product kept in bf16"),
         (KERNELS / "lora" / "kernel.cu", "taken as lora"),

@@ -299,9 +299,10 @@ def same(one: Term, other: Term) -> bool:
     if one == other:
         return True
     names = sorted(symbols(one) | symbols(other))
-    for start, order in ((7, names), (11, names[::-1]), (13, names[len(names) // 2 :] + names[: len(names) // 2])):
-        # Far apart and in every order: no quotient of two is always zero.
-        chosen = {name: (start + 6 * index) * (start + index) * 64 ** (index + 1) for index, name in enumerate(order)}
+    turned = [names[index:] + names[:index] for index in range(len(names))]
+    for start, order in zip((7, 11, 13, 17, 19, 23), [*turned[-4:], names, names[::-1]], strict=False):
+        # Each is larger than all before it multiplied, in every order: no quotient is always zero.
+        chosen = {name: (start + 6 * at) * (start + at) * 64 ** (2 ** (at + 1) - 1) for at, name in enumerate(order)}
         first, second = value(one, chosen), value(other, chosen)
         if first is None or second is None:
             return False

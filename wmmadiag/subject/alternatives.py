@@ -18,6 +18,7 @@ from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.card_session import MOST_TRIED, CardSession, session_for
 from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.accumulators import computes_in
+from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.recognise import contradicts
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.readings import other_readings
@@ -303,9 +304,12 @@ def _meanings(card: Card) -> Iterator[tuple[Reading | None, Card]]:
 
 
 def _contradicts(card: Card) -> bool:
-    """Whether the kernel's own name says something else."""
+    """Whether the kernel's own name, or that of an array which holds several inputs, says something else."""
     entry = card.derived.kernel.entry if card.derived is not None else ""
-    return contradicts(entry, card.computes.operation, card.computes.parameters)
+    operation = card.computes.operation
+    together = [(one.packed, role_named(one.name, operation)) for one in card.arguments if one.packed]
+    order = any(said in OPERATIONS[operation].packed and said != packed for packed, said in together)
+    return order or contradicts(entry, operation, card.computes.parameters)
 
 
 def _arithmetic(card: Card, session: CardSession, bound: BoundCase) -> Iterator[tuple[Reading, Card]]:

@@ -77,9 +77,7 @@ OPERATION = Operation(
         "eps": Parameter(
             "cap", "1e-5", "added to the variance", spellings=norms.EPS_SPELLINGS, drafted=("1e-5", "0.25")
         ),
-        "variance": Parameter(
-            "word", "any", "how it is computed; any: also as E[x²] − E[x]², which is less exact", ("any", "two-pass")
-        ),
+        "variance": norms.VARIANCE,
         **norms.NUMBERS,
         **norms.TYPES_OF_STEPS,
     },

@@ -50,6 +50,7 @@ OPERATION = Operation(
         "N": "n size count length len cols columns ncols numcols numel",
     },
     cases=({"N": 256}, {"N": 512}),
+    work="M*N",
     signs=Signs("scan prefixsum cumsum inclusivescan exclusivescan blockscan", excludes=(TENSOR_CORES, EXPONENTIAL)),
     choices=(
         by_value(

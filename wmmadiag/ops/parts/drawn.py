@@ -17,11 +17,17 @@ def _bits(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Genera
 
 
 def _lengths(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.Generator) -> Doubles:
-    """Odd numbers from a quarter of the keys on, less than all, and different ones: no tile's size divides them."""
+    """Odd numbers from a quarter of the keys on, less than all, and different ones: no tile's size divides them.
+
+    The longest has three quarters of the keys at least: loops over them have the turns that the sizes are chosen for.
+    """
     odd = np.arange(keys // 4 | 1, max(keys, 2), 2)
     odd = odd if odd.size else np.ones(1, np.int64)
     count = int(np.prod(shape))
-    return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
+    chosen = rng.choice(odd, count, replace=count > odd.size)
+    if count and chosen.max() < 3 * keys // 4:
+        chosen[np.argmax(chosen)] = odd[-1]
+    return chosen.reshape(shape).astype(np.float64)
 
 
 def _slopes(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:

@@ -37,6 +37,9 @@ TYPES_OF_STEPS: Mapping[str, Parameter] = {
         "word", "auto", "type that normalised values are rounded to before the weight", ("auto", "f16", "bf16")
     ),
 }
+VARIANCE = Parameter(
+    "word", "any", "how it is computed; any: also as E[x²] − E[x]², which is less exact", ("any", "two-pass")
+)
 NUMBERS: Mapping[str, Parameter] = {
     "gain": Parameter("real", "1", "one number for all weights", spellings="g gain gamma weight", drafted=("1", "2")),
     "shift": Parameter("real", "0", "one number for all biases", spellings="b shift beta bias", drafted=("0", "0.5")),
@@ -52,8 +55,9 @@ DISTANCES = (
 )
 # A row length that no vector width or block divides is the second.
 CASES: tuple[Mapping[str, int], ...] = ({"M": 4, "N": 64}, {"M": 9, "N": 320})
+NORMALISED_KEPT = kept_in("x", "normalised values", "normalized_dtype", "auto", "f16", "bf16")
 CHOICES: tuple[Choice, ...] = (
-    kept_in("x", "normalised values", "normalized_dtype", "auto", "f16", "bf16"),
+    NORMALISED_KEPT,
     kept_in("x", "sums with the residual", "sum_dtype", "auto", "f16", "bf16"),
 )
 
@@ -126,7 +130,7 @@ def statistics(
     unit = arithmetic(parameters, elements["x"]).unit
     rows = summed(inputs)
     count = rows.shape[-1]
-    narrow = str(parameters["sum_dtype"])
+    narrow = str(parameters.get("sum_dtype", "auto"))
     added = [np.abs(inputs[role].astype(np.float64)) for role in _ADDED if role in inputs]
     error = np.zeros_like(rows)
     if len(added) > 1:
@@ -162,16 +166,22 @@ def statistics(
 def normalised_bound(
     parameters: Values, inputs: Mapping[str, NDArray[Any]], expected: Doubles, elements: Elements, found: Statistics
 ) -> Judgement:
-    """Bound of (s − mean)·rstd·weight + bias.
+    """Bound of (s − mean)·rstd·weight + bias: `normalised_error`, then the output's rounding."""
+    unit = arithmetic(parameters, elements["x"]).unit
+    error = normalised_error(parameters, inputs, found, unit)
+    error = error + unit * np.abs(expected) * (float(parameters.get("gain", 1.0)) != 1.0)
+    return Judgement(output_rounding(error, expected, elements["y"]))
+
+
+def normalised_error(parameters: Values, inputs: Mapping[str, NDArray[Any]], found: Statistics, unit: float) -> Doubles:
+    """How far (s − mean)·rstd·weight + bias may be off before its output is rounded. `unit`: of scalar work.
 
     With d = s − mean off by f = e + δ + u·(|d| + e + δ) and rstd by ε relative: rstd·(f·(1 + ε) + |d|·ε). The fused
     form s·(rstd·w) + (b − mean·rstd·w) rounds larger terms: 4u·|w|·rstd·(|s| + |mean|), which also covers the three
     products of the plain form; a bias 3u·|b|, and so does one number for all of them; one number for all weights is one
     rounding more. Normalised values that are rounded to a narrow type cost twice its unit, since their product with
-    the weight is then rounded to it, too. All second-order terms together are below a thousandth. Then the output's
-    rounding.
+    the weight is then rounded to it, too. All second-order terms together are below a thousandth.
     """
-    unit = arithmetic(parameters, elements["x"]).unit
     weight = np.abs(inputs["weight"].astype(np.float64)) if "weight" in inputs else np.float64(1.0)
     if parameters.get("unit_offset") and "weight" in inputs:
         weight = np.abs(1.0 + inputs["weight"].astype(np.float64))
@@ -190,9 +200,7 @@ def normalised_bound(
         if "bias" in inputs:
             error = error + 3.0 * unit * np.abs(inputs["bias"].astype(np.float64))
         error = error + 3.0 * unit * abs(float(parameters.get("shift", 0.0)))
-        error = error + unit * np.abs(expected) * (float(parameters.get("gain", 1.0)) != 1.0)
-        error = np.where(np.isnan(error), np.inf, error * 1.001)
-    return Judgement(output_rounding(error, expected, elements["y"]))
+        return np.where(np.isnan(error), np.inf, error * 1.001)
 
 
 def statistics_bounds(expected: Mapping[str, Doubles], elements: Elements, found: Statistics) -> dict[str, Judgement]:

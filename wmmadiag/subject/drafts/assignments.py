@@ -67,10 +67,9 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
     if not pointers and not drafted.open and not always:
         return
-    unsaid = [
-        one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_counted(drafted, one, kernel)
-    ]
-    named = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_extent(one, operation)]
+    others = {one.parameter.name: one for one in drafted.arguments}
+    unsaid = [name for name, one in others.items() if name in numbers or _is_counted(drafted, one, kernel)]
+    named = [name for name, one in others.items() if name in numbers or _is_extent(one, operation)]
     lists = [numbers] if unsaid == numbers else [numbers, unsaid]
     # Names are only what is likeliest: `hidden` is the depth of one product and the width of another.
     # A single letter tells less than a word: K is how many filters there are, or how large each is.
@@ -83,9 +82,8 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
         for roles in _roles(kernel, operation, pointers)
         for layouts in _layouts(drafted, operation)
         for hides in _hides(drafted)
-        for extents, symbols, constants in _extents(
-            drafted, kernel, operation, open_ones, _grid_beside(drafted, kernel, open_ones)
-        )
+        for beside in [_grid_beside(drafted, kernel, open_ones)]
+        for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones, beside)
     )
     yield from islice(chain(_of_fixed_rows(kernel, drafted, pointers, numbers), chosen), _MOST)
 
@@ -326,8 +324,12 @@ def _extents(
     left = [name for name in every if name not in told and name != known.optional]
     if numbers:
         if len(numbers) <= len(left):
+            passed = {known.optional, *_symbols_passed(drafted, numbers)}
+            beside = [one for one in _host_symbols(drafted, kernel, known.optional) if one not in passed]
             for chosen in permutations(left, len(numbers)):
-                yield dict(zip(numbers, chosen, strict=True)), {}, {}
+                rest = [name for name in left if name not in chosen]
+                for over in permutations(rest, len(beside)) if len(beside) <= len(rest) else [()]:
+                    yield dict(zip(numbers, chosen, strict=True)), dict(zip(beside, over, strict=False)), {}
         else:
             for several in product(every, repeat=len(numbers)):
                 for apart in _told_apart(several, operation) if set(left) <= set(several) else ():
@@ -362,14 +364,19 @@ def _grid_beside(drafted: CardDraft, kernel: SourceKernel, numbers: Sequence[str
     """The axes of the grid that are over more than what host code passes for these numbers."""
     if kernel.launch is None:
         return drafted.grid
-    passed = {one.parameter.name: one.passed for one in drafted.arguments}
-    own = {name for one in numbers if isinstance(term := passed[one], Term) for name in terms.symbols(term)}
+    known = {*_symbols_passed(drafted, numbers), *kernel.named, *kernel.constants}
     axes = [kernel.launch.grid.members[axis].value for axis in "xyz"[: len(drafted.grid)]]
     return [
         text
         for text, term in zip(drafted.grid, axes, strict=True)
-        if not (isinstance(term, Term) and terms.symbols(term) <= own | {*kernel.named, *kernel.constants})
+        if not (isinstance(term, Term) and terms.symbols(term) <= known)
     ]
+
+
+def _symbols_passed(drafted: CardDraft, numbers: Sequence[str]) -> set[str]:
+    """The symbols of host code in what it passes for these numbers."""
+    passed = [one.passed for one in drafted.arguments if one.parameter.name in numbers]
+    return {name for one in passed if isinstance(one, Term) for name in terms.symbols(one)}
 
 
 def _host_symbols(drafted: CardDraft, kernel: SourceKernel, optional: str) -> list[str]:
