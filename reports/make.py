@@ -14,8 +14,8 @@ from pathlib import Path
 
 from wmmadiag.gate.batch import Task, run_of, run_task
 from wmmadiag.report import html, junit, markdown, sarif, terminal
+from wmmadiag.results.json_file import write_whole
 from wmmadiag.results.run import KernelRun, Run
-from wmmadiag.results.writing import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "reports"

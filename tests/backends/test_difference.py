@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.backends.differential.difference import differences
+from wmmadiag.backends.differential.reasons import differences
 
 
 def test_bits_count_and_not_values() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from wmmadiag.cli.dispatch import ours
 from wmmadiag.cli.main import main
-from wmmadiag.cli.nvcc_words import ours
 
 
 @pytest.mark.parametrize(

@@ -242,13 +242,13 @@ def test_the_gpu_may_be_a_worker_s(
             there.setattr("wmmadiag.gpu.device", lambda: Device(0, "a worker's", ARCH, 1, 1, 1, "13.0"))
             yield here
 
-    monkeypatch.setattr("wmmadiag.campaign.executor.executor", elsewhere)
+    monkeypatch.setattr("wmmadiag.campaign.api.executor", elsewhere)
     monkeypatch.setattr("wmmadiag.fidelity.compare.on_gpu", _same)
     words = ["campaign", "--fidelity", "--scheduler", "tcp://cluster:8786", "--only", "warps", "--journal"]
     assert main([*words, str(tmp_path / "one")]) == 0
     assert asked == [("tcp://cluster:8786", True)] and "a worker's, CUDA 13.0" in capsys.readouterr().out
 
-    monkeypatch.setattr("wmmadiag.campaign.executor.executor", lambda *_, **__: contextlib.nullcontext(_nobody))
+    monkeypatch.setattr("wmmadiag.campaign.api.executor", lambda *_, **__: contextlib.nullcontext(_nobody))
     assert main([*words, str(tmp_path / "two")]) == 2
     assert "no GPU on the worker that says it has one: no driver" in capsys.readouterr().err
 

@@ -12,9 +12,8 @@ from wmmadiag.errors import CompileError, ConfigurationError, KernelFault, Undec
 from wmmadiag.gpu.arrays import DeviceArray, adopt
 from wmmadiag.gpu.assemble import assemble, check_target, nvjitlink
 from wmmadiag.gpu.devices import Device
-from wmmadiag.gpu.faults import failure, stray_writes
 from wmmadiag.gpu.kernel import entries, entry_parameters
-from wmmadiag.gpu.meanings import MEANINGS, SAME_FAULT, meaning, same_fault
+from wmmadiag.gpu.meanings import MEANINGS, SAME_FAULT, failure, meaning, same_fault, stray_writes
 from wmmadiag.gpu.memory import GUARD, placed
 from wmmadiag.gpu.wire import Attributes, Failed, LaunchDone, Stray
 from wmmadiag.gpu.workers import Worker

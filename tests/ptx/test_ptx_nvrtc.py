@@ -12,7 +12,7 @@ from cuda import pathfinder
 
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.indirect import INDIRECT, targets
+from wmmadiag.ptx.calls import INDIRECT, targets
 from wmmadiag.ptx.instructions import lookup, refusal, rows
 from wmmadiag.ptx.ir import Module, Register, Space, Vector
 

@@ -12,7 +12,7 @@ import pytest
 import wmmadiag
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.testing import KernelMismatch, assert_kernel_close
-from wmmadiag.testing.foreign_arrays import host_array
+from wmmadiag.testing.close import host_array
 
 pytest_plugins = ["pytester"]
 RNG = np.random.default_rng(5)

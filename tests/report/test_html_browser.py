@@ -13,8 +13,7 @@ import pytest
 from example_runs import error_map, full, hostile
 
 from wmmadiag.report import html
-from wmmadiag.report.map_png import error_picture
-from wmmadiag.report.map_svg import colour_of
+from wmmadiag.report.map_svg import colour_of, error_picture
 from wmmadiag.results.maps import NAN
 
 EXECUTABLE = chromium.find()

@@ -13,7 +13,7 @@ from example_runs import all_right, full, hostile
 
 from wmmadiag import report
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.results import json_file, writing
+from wmmadiag.results import json_file
 from wmmadiag.results.model import FORMAT_VERSION
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "run.json"
-    writing.write_whole(path, "old\n")
+    json_file.write_whole(path, "old\n")
     path.chmod(0o640)
 
     def fail(_descriptor):
@@ -85,19 +85,19 @@ def test_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(ConfigurationError, match="No space left"):
-        writing.write_whole(path, "new\n")
+        json_file.write_whole(path, "new\n")
     assert path.read_text() == "old\n" and [one.name for one in tmp_path.iterdir()] == ["run.json"]
     monkeypatch.undo()
     link = tmp_path / "link.json"
     link.symlink_to(path)
-    writing.write_whole(link, "new \ud800\n")
+    json_file.write_whole(link, "new \ud800\n")
     assert path.read_text() == "new ?\n" and link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize(("name", "words"), [("gone/run.json", "make the folder first"), (".", "it is a folder")])
 def test_places_where_nothing_can_be_written(tmp_path, name, words):
     with pytest.raises(ConfigurationError) as caught:
-        writing.write_whole(tmp_path / name, "text")
+        json_file.write_whole(tmp_path / name, "text")
     assert words in str(caught.value)
 
 

@@ -156,7 +156,7 @@ def _relative(path: Path, base: Path) -> str:
 def _write(target: Path, manifest: Manifest, run: Run, files: Mapping[str, bytes], ptx: Mapping[str, str]) -> None:
     from wmmadiag.bundle.read import contents
     from wmmadiag.results import json_file
-    from wmmadiag.results.writing import write_bytes
+    from wmmadiag.results.json_file import write_bytes
 
     entries = {
         MANIFEST: msgspec.json.format(msgspec.json.encode(manifest), indent=1),

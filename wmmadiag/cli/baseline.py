@@ -62,7 +62,7 @@ def write(args: argparse.Namespace, outcomes: Sequence[TaskOutcome], console: Co
     """
     from wmmadiag.gate.acceptance import new_entries
     from wmmadiag.gate.known_failures import rendered
-    from wmmadiag.results.writing import write_whole
+    from wmmadiag.results.json_file import write_whole
 
     path = Path(args.write_baseline)
     today = datetime.date.today()
@@ -82,7 +82,7 @@ def write_campaign(args: argparse.Namespace, campaign: Campaign, console: Consol
     """
     from wmmadiag.campaign.known import accepting
     from wmmadiag.gate.known_failures import rendered
-    from wmmadiag.results.writing import write_whole
+    from wmmadiag.results.json_file import write_whole
 
     path = Path(args.write_baseline)
     entries = accepting(campaign, _old(path), path, args.reason.strip(), _until(args))

@@ -71,8 +71,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise ConfigurationError(
             "a campaign needs a plan", hint="give PLAN.toml; or --fidelity, which compares the emulator with a GPU"
         )
+    from wmmadiag.campaign.api import executor
     from wmmadiag.campaign.changes import changes, trend_line
-    from wmmadiag.campaign.executor import executor
     from wmmadiag.campaign.journal import Journal, read_journal
     from wmmadiag.campaign.known import known_by, nothing_known
     from wmmadiag.campaign.plan import read_plan

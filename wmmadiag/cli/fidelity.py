@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; 0 if all agree, 1 if not, 3 if something, or all, could not be compared."""
-    from wmmadiag.campaign.executor import executor
+    from wmmadiag.campaign.api import executor
     from wmmadiag.campaign.journal import Journal
     from wmmadiag.fidelity.report import as_json, text
     from wmmadiag.fidelity.run import FidelityPlan, run_fidelity

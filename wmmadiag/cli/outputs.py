@@ -148,7 +148,7 @@ def write_text(text: str, file: str, console: Console) -> None:
     Raises:
         ConfigurationError: the file cannot be written.
     """
-    from wmmadiag.results.writing import write_whole
+    from wmmadiag.results.json_file import write_whole
 
     if file == STDOUT:
         console.print(text)
@@ -163,7 +163,7 @@ def write_outputs(run: Run, outputs: Outputs, console: Console) -> None:
     Raises:
         ConfigurationError: a file cannot be written.
     """
-    from wmmadiag.results.writing import write_whole
+    from wmmadiag.results.json_file import write_whole
 
     for name, value in outputs.files.items():
         text = _render(name)(run)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.debugger.against import Other, RunDifference, to_difference
 from wmmadiag.debugger.arrays import NamedArrays
-from wmmadiag.debugger.cause import EFFORT, CauseMoment, find_cause
 from wmmadiag.debugger.conditions import Conditions
-from wmmadiag.debugger.departure import Departure, find_departure, moment_of_finding
+from wmmadiag.debugger.departure import EFFORT, CauseMoment, Departure, find_cause, find_departure, moment_of_finding
 from wmmadiag.debugger.evidence import Evidence
 from wmmadiag.debugger.lines import SourceLines
 from wmmadiag.debugger.machine import MEMORY_LIMIT, StoppableLaunch

@@ -2,16 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
 
-from wmmadiag.debugger.conditions import Conditions
+from wmmadiag.debugger.conditions import ANY, NAN_KINDS, Conditions
 from wmmadiag.debugger.lines import BARRIERS, MULTIPLICATIONS, TENSOR
 from wmmadiag.debugger.machine import Stop
-from wmmadiag.debugger.position import Moment
-from wmmadiag.debugger.travel import Travel
+from wmmadiag.debugger.position import Moment, Position
+from wmmadiag.debugger.registers import nan_table
 from wmmadiag.errors import ConfigurationError
+
+# Going to places: forwards to the next one that meets a condition, back to the last one, to a time, to a block.
+
+
+class Travel(Position):
+    """The half of a session that goes to places."""
+
+    def conditions(
+        self,
+        *,
+        line: int | str | None = None,
+        function: str = "",
+        tensor: bool = False,
+        watch: str = "",
+        nan: bool = False,
+        block: int | Sequence[int] | None = None,
+        warp: int | None = None,
+        reads: bool = False,
+    ) -> Conditions:
+        """Stop conditions, with arguments as for `run_to`."""
+        where = ANY if block is None else self.block_index(block)
+        made = Conditions(block=where, warp=ANY if warp is None else self.known_warp(warp))
+        if line is not None:
+            file, number = _file_and_line(line)
+            made = replace(made, before=self.lines.at_line(number, file))
+        elif function:
+            made = replace(made, before=self.lines.at_function(function))
+        elif tensor:
+            made = replace(made, before=self._table_of(MULTIPLICATIONS, "multiplies matrices on tensor cores"))
+        elif watch:
+            made = replace(made, watches=(self.arrays.element(watch).watch(block=where, reads=reads),))
+        elif nan:
+            made = replace(made, nan=nan_table(self.target.kernel.kernel, NAN_KINDS))
+        return made
+
+    def go(self, conditions: Conditions) -> Stop:
+        """Run on until a condition is met; `moment` says where that is."""
+        stop = self.machine.run(conditions, interruptible=True)
+        self.moment = self._moment(stop)
+        return stop
+
+    def reverse_continue(self, *conditions: Conditions, **wanted: Any) -> Moment:
+        """Back to the last time at which a condition was met; keywords as for `run_to`; none: to the beginning."""
+        chosen = list(conditions) + ([self.conditions(**wanted)] if wanted else [])
+        now = self.time
+        found: Stop | None = None
+        with self._kept():
+            for one in chosen:
+                stop = self.machine.last_before(one, now, found.time if found is not None else 0)
+                if stop is not None and (found is None or stop.time >= found.time):
+                    found = stop
+        if found is None:
+            self.machine.seek(0)
+            self.moment = self._at_next("moved", "the launch begins; nothing of that was met before")
+            return self.moment
+        self.machine.seek(found.time)
+        self.moment = self._moment(found)
+        return self.moment
+
+    def seek(self, time: int) -> Moment:
+        """Go to a time: so many warp instructions after the launch began."""
+        if time < 0:
+            raise ConfigurationError(f"time {time} is before the launch", hint="times count from 0")
+        self.machine.seek(time)
+        self.moment = self._at_next("moved", "")
+        return self.moment
+
+    def select(
+        self, block: int | Sequence[int] | None = None, warp: int | None = None, lane: int | None = None
+    ) -> Moment:
+        """Choose whose state is looked at and who is stepped. Another block: goes to its begin."""
+        if warp is not None:
+            self.known_warp(warp)
+        if lane is not None and not 0 <= lane < 32:
+            raise ConfigurationError(f"lane {lane}: a warp has lanes 0 to 31", hint="give a lane from 0 to 31")
+        words = ""
+        if block is not None and (index := self.block_index(block)) != self.block:
+            starts = self.machine.block_starts
+            if index < len(starts):
+                self.machine.seek(starts[index])
+            else:
+                everywhere = bytes([1]) * len(self.target.kernel.kernel.nodes)
+                self.machine.run(Conditions(before=everywhere, block=index))
+            words = f"blocks run in order: this is the begin of block {self.coordinates(index)}"
+            self.warp = self.lane = 0
+        self.warp = self.warp if warp is None else warp
+        self.lane = self.lane if lane is None else lane
+        self.moment = self._at_next("moved", words, self.warp)
+        return self.moment
+
+    # Inside
+
+    def _run(self, conditions: Conditions) -> Moment:
+        self.go(conditions)
+        return self.moment
+
+    @cached_property
+    def _everywhere(self) -> bytes:
+        return bytes([1]) * len(self.target.kernel.kernel.nodes)
+
+    def _table_of(self, names: frozenset[str], what: str) -> bytes:
+        table = self.lines.operations(names)
+        if not any(table):
+            raise ConfigurationError(
+                f"this kernel has no instruction that {what}", hint="`wmmadiag ptx` shows those that it has"
+            )
+        return table
+
+
+def _file_and_line(line: int | str) -> tuple[str, int]:
+    if isinstance(line, int):
+        return "", line
+    file, _, number = line.rpartition(":")
+    if not number.isdigit():
+        raise ConfigurationError(f"'{line}' is no line", hint="write 86 or kernel.cu:86")
+    return file, int(number)
+
 
 Unit: TypeAlias = Literal["line", "next", "instruction", "tensor", "fragment", "barrier"]
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from wmmadiag.ptx.calls import registers
 from wmmadiag.ptx.instructions import lookup
 from wmmadiag.ptx.ir import Access, Address, Instruction, Operand, PtxFunction, Register
-from wmmadiag.ptx.recursion import registers
 
 TYPES = frozenset({"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"})
 _ENDS_BLOCK = frozenset({"bra", "brx.idx", "ret", "exit", "trap", "call"})

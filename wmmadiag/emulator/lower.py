@@ -24,8 +24,8 @@ from wmmadiag.place import Place
 
 # Importing them registers their operations.
 from wmmadiag.processes.collection import paused_collection
+from wmmadiag.ptx.calls import recursive
 from wmmadiag.ptx.ir import Module, PtxFunction, Space
-from wmmadiag.ptx.recursion import recursive
 
 _ = (select_lane, select_memory, select_tensor, select_warp)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.emulator.native import SHARED_WINDOW
 from wmmadiag.errors import UnsupportedError
-from wmmadiag.ptx.indirect import function_address
+from wmmadiag.ptx.calls import function_address
 from wmmadiag.ptx.ir import Module, PtxVariable, Space
 
 GRID_WORKSPACE_BASE = 0x7A00_0000_0000

@@ -9,9 +9,8 @@ from wmmadiag.emulator.decoded import SPACES, Value
 from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects
-from wmmadiag.ptx.indirect import INDIRECT, function_address, targets
+from wmmadiag.ptx.calls import INDIRECT, function_address, kept_over_calls, targets
 from wmmadiag.ptx.ir import Instruction, Label, Operand, PtxFunction, PtxParameter, Register, SymbolAddress, Vector
-from wmmadiag.ptx.recursion import kept_over_calls
 
 _INLINE_LIMIT = 200_000
 """Operations beyond which expanding calls is given up."""

@@ -19,7 +19,7 @@ from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.memory_layout import GRID_WORKSPACE_BASE, PARAMETER_BASE, MemoryLayout
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
-from wmmadiag.ptx.indirect import function_address
+from wmmadiag.ptx.calls import function_address
 from wmmadiag.ptx.ir import (
     Address,
     Immediate,

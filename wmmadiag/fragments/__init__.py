@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from wmmadiag.fragments.map import ELEMENT_BITS, FragmentMap
-from wmmadiag.fragments.matrix_moves import ldmatrix_map
 from wmmadiag.fragments.memory_access import FragmentAccess, memory_access
-from wmmadiag.fragments.mma import mma_map
+from wmmadiag.fragments.mma import ldmatrix_map, mma_map
 from wmmadiag.fragments.wmma import wmma_map, wmma_shapes
 
 __all__ = [

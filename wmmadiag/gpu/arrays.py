@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.gpu.driver import api, call
+from wmmadiag.gpu.devices import api, call
 
 _CPU_DEVICES = frozenset({1, 3, 11})  # kDLCPU, kDLCUDAHost, kDLROCMHost
 _CUDA_DEVICES = frozenset({2, 13})  # kDLCUDA, kDLCUDAManaged

@@ -16,7 +16,7 @@ from wmmadiag.gpu.arrays import DeviceArray
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly, check_target
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.devices import device as find_device
-from wmmadiag.gpu.faults import failure, stray_writes
+from wmmadiag.gpu.meanings import failure, stray_writes
 from wmmadiag.gpu.session import GpuSession
 from wmmadiag.gpu.wire import (
     DeviceAddress,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.gpu.driver import api, call
+from wmmadiag.gpu.devices import api, call
 from wmmadiag.gpu.wire import DeviceBuffer, Stray
 
 GUARD = 1 << 16

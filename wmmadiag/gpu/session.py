@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wmmadiag.gpu.driver import DriverError, api, call
+from wmmadiag.gpu.devices import DriverError, api, call
 from wmmadiag.gpu.memory import Arena
 from wmmadiag.gpu.wire import (
     OPT_IN,

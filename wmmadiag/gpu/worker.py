@@ -13,7 +13,7 @@ from typing import Any
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.gpu.assemble import assemble
-from wmmadiag.gpu.driver import DriverError
+from wmmadiag.gpu.devices import DriverError
 from wmmadiag.gpu.meanings import meaning
 from wmmadiag.gpu.session import GpuSession
 from wmmadiag.gpu.wire import Failed

@@ -29,7 +29,7 @@ from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.symbols import Symbol
 from wmmadiag.programs.textures import as_calls
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.indirect import function_address
+from wmmadiag.ptx.calls import function_address
 from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
 
 _BULK_COPIES = 90

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wmmadiag.ptx.indirect import function_address
+from wmmadiag.ptx.calls import function_address
 from wmmadiag.ptx.ir import Module, PtxVariable
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wmmadiag.emulator.select_control import DEVICE_RUNTIME
 from wmmadiag.place import Place
-from wmmadiag.ptx.indirect import SOURCE
+from wmmadiag.ptx.calls import SOURCE
 from wmmadiag.ptx.ir import Module, SymbolAddress
 
 _INTERNAL = re.compile(

@@ -8,10 +8,9 @@ from typing import cast
 
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
-from wmmadiag.ptx.calls import parse_call
+from wmmadiag.ptx.calls import INDIRECT, parse_call
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import Locations
-from wmmadiag.ptx.indirect import INDIRECT
 from wmmadiag.ptx.instructions import lookup, refusal
 from wmmadiag.ptx.ir import (
     Instruction,

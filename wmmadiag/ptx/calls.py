@@ -1,19 +1,25 @@
-"""`call`: a list of results, a callee, a list of arguments."""
+"""Calls: how one is written, what may come to itself again, and which functions a pointer may hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 
+from wmmadiag.ptx.components import components
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.ir import (
     Access,
     Address,
+    Instruction,
     Label,
+    Module,
     Operand,
     OperandPair,
     OperandSpec,
+    Predicate,
     PtxFunction,
     PtxParameter,
+    PtxVariable,
     Register,
     Space,
     SymbolAddress,
@@ -95,3 +101,160 @@ def _check(
 ) -> None:
     if len(formal) != len(actual):
         raise cursor.error(f"{name!r} has {len(formal)} {what}, the call {len(actual)}", index=at)
+
+
+# Functions that come to themselves again, and what must survive a call.
+
+
+def callee(instruction: Instruction) -> str | None:
+    """Name of the function that an instruction calls, or None."""
+    if instruction.op != "call":
+        return None
+    symbol = instruction.operand("callee")
+    return symbol.name if isinstance(symbol, SymbolAddress) else None
+
+
+def callees(module: Module, caller: PtxFunction, one: Instruction) -> tuple[PtxFunction, ...]:
+    """What an instruction may call."""
+    if one.op == INDIRECT:
+        return targets(module, caller, one)
+    function = module.functions.get(callee(one) or "")
+    return () if function is None else (function,)
+
+
+def recursive(module: Module) -> frozenset[str]:
+    """The functions on cycles of the call graph; a call through a pointer goes to all that the pointer may hold."""
+    graph = {
+        name: {target.name for one in function.instructions for target in callees(module, function, one)}
+        for name, function in module.functions.items()
+    }
+    component = components(graph)
+    return frozenset(
+        name
+        for name, called in graph.items()
+        if any(one == name or component[one] == component[name] for one in called)
+    )
+
+
+def registers(operand: Operand | None) -> Iterator[Register]:
+    """The registers in an operand."""
+    if isinstance(operand, Register):
+        yield operand
+    elif isinstance(operand, Predicate):
+        yield operand.register
+    elif isinstance(operand, Address):
+        if isinstance(operand.base, Register):
+            yield operand.base
+    elif isinstance(operand, Vector):
+        for element in operand.elements:
+            yield from registers(element)
+    elif isinstance(operand, OperandPair):
+        yield from registers(operand.first)
+        yield from registers(operand.second)
+
+
+def kept_over_calls(function: PtxFunction) -> dict[int, tuple[Register, ...]]:
+    """Index of each call → the registers that are read behind it, and that the call does not give."""
+    code = function.instructions
+    effects = [_effect(one) for one in code]
+    alive: list[frozenset[Register]] = [frozenset()] * (len(code) + 1)
+    behind: list[frozenset[Register]] = [frozenset()] * len(code)
+    changed = True
+    while changed:
+        changed = False
+        for index in range(len(code) - 1, -1, -1):
+            reads, writes = effects[index]
+            behind[index] = frozenset().union(*(alive[one] for one in _following(function, index)))
+            before = reads | (behind[index] - writes)
+            changed |= before != alive[index]
+            alive[index] = before
+    return {
+        index: tuple(sorted(behind[index] - effects[index][1], key=lambda one: one.name))
+        for index, one in enumerate(code)
+        if one.op in ("call", INDIRECT)
+    }
+
+
+def _effect(one: Instruction) -> tuple[frozenset[Register], frozenset[Register]]:
+    """The registers that an instruction reads, and those that it writes whatever its guard says."""
+    reads: set[Register] = set()
+    writes: set[Register] = set()
+    for spec, operand in zip(one.specs, one.operands, strict=True):
+        into = writes if spec.access is Access.WRITE and not isinstance(operand, Address) else reads
+        into.update(registers(operand))
+    if one.guard is not None:
+        return frozenset(reads | {one.guard.register}), frozenset()
+    return frozenset(reads), frozenset(writes)
+
+
+def _following(function: PtxFunction, index: int) -> Iterator[int]:
+    one = function.instructions[index]
+    for operand in one.operands if one.op in ("bra", "brx.idx") else ():
+        if isinstance(operand, Label):
+            for name in function.branch_targets.get(operand.name, (operand.name,)):
+                yield function.labels[name]
+    if one.guard is not None or one.op not in ("bra", "brx.idx", "ret", "exit", "trap"):
+        yield index + 1
+
+
+# Calls through pointers to functions: which functions a pointer may hold, and the number that stands for each.
+#
+# A pointer holds what some instruction or initial value takes the address of; a call through it reaches one of these
+# that takes and gives as many bytes as the call does.
+
+
+INDIRECT = "call.indirect"
+"""`op` of a call whose callee is a register."""
+SOURCE = "$from"
+"""In a function's name: before it stands the name in its own source, behind it which source that is."""
+_BASE = 0x7000_0000_0000
+"""Where no data lies."""
+_BITS = 40
+_WIDTHS = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
+
+
+def function_address(name: str) -> int:
+    """The number that a pointer to a function holds: the same in each module of a program."""
+    digest = hashlib.blake2b(name.partition(SOURCE)[0].encode(), digest_size=8).digest()
+    return _BASE + ((int.from_bytes(digest, "little") & ((1 << _BITS) - 1)) << 4) % (1 << 43)
+
+
+def addressed(functions: Iterable[PtxFunction], variables: Iterable[PtxVariable]) -> Iterator[str]:
+    """The symbols whose address instructions and initial values take; variables' are among them."""
+    for variable in variables:
+        for _, _, _, symbol, _ in variable.initializer.relocations if variable.initializer else ():
+            yield symbol.name
+    for function in functions:
+        for one in function.instructions:
+            if one.op != "call":
+                yield from (operand.name for operand in one.operands if isinstance(operand, SymbolAddress))
+
+
+def targets(module: Module, caller: PtxFunction, call: Instruction) -> tuple[PtxFunction, ...]:
+    """What a call through a pointer may reach, by name."""
+    returns, arguments = call.operand("ret"), call.operand("args")
+    assert isinstance(returns, Vector)
+    assert isinstance(arguments, Vector)
+    sizes = {one.name: one.size for one in (*caller.variables, *caller.parameters) if not isinstance(one, Register)}
+    shape = (_actual(returns, sizes), _actual(arguments, sizes))
+    names = sorted(set(addressed(module.functions.values(), module.variables.values())) & module.functions.keys())
+    found = (module.functions[name] for name in names)
+    return tuple(one for one in found if not one.entry and (_formal(one.returns), _formal(one.parameters)) == shape)
+
+
+def _actual(operands: Vector, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(_size(one, sizes) for one in operands.elements)
+
+
+def _size(operand: Operand, sizes: Mapping[str, int]) -> int:
+    if isinstance(operand, SymbolAddress):
+        return sizes.get(operand.name, -1)
+    return _width(operand.type) if isinstance(operand, Register) else -1
+
+
+def _formal(operands: Iterable[PtxParameter | Register]) -> tuple[int, ...]:
+    return tuple(one.size if isinstance(one, PtxParameter) else _width(one.type) for one in operands)
+
+
+def _width(type_name: str) -> int:
+    return _WIDTHS.get(type_name.lstrip("abcdefghijklmnopqrstuvwxyz"), -1)

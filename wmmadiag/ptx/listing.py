@@ -9,8 +9,8 @@ from pathlib import Path
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation
 from wmmadiag.place import Place
+from wmmadiag.ptx.calls import INDIRECT
 from wmmadiag.ptx.demangle import demangle, short_name
-from wmmadiag.ptx.indirect import INDIRECT
 from wmmadiag.ptx.ir import (
     Address,
     Immediate,

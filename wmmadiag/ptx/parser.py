@@ -11,13 +11,12 @@ from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
 from wmmadiag.processes.collection import paused_collection
 from wmmadiag.ptx.body import BodyParser
+from wmmadiag.ptx.calls import INDIRECT, addressed, callee
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import DebugInfo, Locations, extract
 from wmmadiag.ptx.demangle import demangle
-from wmmadiag.ptx.indirect import INDIRECT, addressed
 from wmmadiag.ptx.ir import Module, PtxFunction, PtxParameter, PtxVariable, Register, Space
 from wmmadiag.ptx.lexer import check_begins, tokenize, without_comments
-from wmmadiag.ptx.recursion import callee
 from wmmadiag.ptx.scope import PtxScope
 from wmmadiag.ptx.variables import (
     OPAQUE_TYPES,

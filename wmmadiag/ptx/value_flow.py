@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wmmadiag.ptx.indirect import INDIRECT
+from wmmadiag.ptx.calls import INDIRECT, callees
 from wmmadiag.ptx.ir import (
     Access,
     Address,
@@ -25,7 +25,6 @@ from wmmadiag.ptx.ir import (
     SymbolAddress,
     Vector,
 )
-from wmmadiag.ptx.recursion import callees
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
 ValueHolder: TypeAlias = Hashable

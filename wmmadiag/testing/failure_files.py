@@ -22,7 +22,7 @@ def write_reports(run: Run, folder: Path, test: str) -> Path:
     """
     from wmmadiag.report import html
     from wmmadiag.results import json_file
-    from wmmadiag.results.writing import write_whole
+    from wmmadiag.results.json_file import write_whole
 
     words = re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-.")
     stem = f"{words[-100:]}-{hashlib.sha256(test.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmmadiag.backends.differential.difference import ArrayDifference, differences
-from wmmadiag.backends.differential.reasons import last_store, reasons
+from wmmadiag.backends.differential.reasons import ArrayDifference, differences, last_store, reasons
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator import load as load_emulated
 from wmmadiag.errors import KernelFault, WmmadiagError

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from wmmadiag.compare.observation import TILE, Observation
-from wmmadiag.report.map_png import error_picture
+from wmmadiag.report.map_svg import error_picture
 from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, number, work_line
 from wmmadiag.results.brief import brief
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Fix
