@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from wmmadiag.campaign.journal import read_journal
-from wmmadiag.campaign.work import PointResult, from_record
+from wmmadiag.campaign.journal import held, read_journal
+from wmmadiag.campaign.work import PointResult
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign
@@ -80,7 +80,7 @@ def _statuses(path: Path, holds: Callable[[PointResult], bool], wanted: Containe
     found: dict[str, str] = {}
     judged = 0
     for _, record in read_journal(path):
-        result = from_record(record or {})
+        result = held(record or {}, "case", PointResult)
         if result is None or not holds(result):
             continue
         judged += 1

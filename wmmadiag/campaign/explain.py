@@ -6,9 +6,6 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from wmmadiag.campaign.points import Point, meets
 from wmmadiag.campaign.tally import FailureGroup, cost
@@ -136,19 +133,6 @@ def one_each(findings: Iterable[CampaignFinding]) -> list[tuple[CampaignFinding,
         found.setdefault(one.same_as(), []).append(one)
     ordered = [sorted(group, key=lambda one: cost(one.example)) for group in found.values()]
     return [(group[0], group[1:]) for group in ordered]
-
-
-def to_record(finding: CampaignFinding) -> dict[str, Any]:
-    """As a journal holds it."""
-    return {"finding": msgspec.to_builtins(finding)}
-
-
-def from_record(record: Mapping[str, Any]) -> CampaignFinding | None:
-    """A journal's record of a finding; None for another one."""
-    try:
-        return msgspec.convert(record["finding"], CampaignFinding)
-    except (KeyError, msgspec.ValidationError):
-        return None
 
 
 MOST = 200

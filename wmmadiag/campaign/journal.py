@@ -11,17 +11,18 @@ import os
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from wmmadiag.errors import ConfigurationError
 
 _SYNC_SECONDS = 1.0
+Held = TypeVar("Held")
 
 
 @dataclass(slots=True)
@@ -143,6 +144,14 @@ def read_journal(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
         raise ConfigurationError(
             f"cannot read the journal {path}: {error.strerror}", hint="`wmmadiag campaign PLAN.toml` writes one"
         ) from None
+
+
+def held(record: Mapping[str, Any], name: str, kind: type[Held]) -> Held | None:
+    """What a record holds under a name; None where it is a record of something else, or of another version."""
+    try:
+        return msgspec.convert(record[name], kind)
+    except (KeyError, msgspec.ValidationError):
+        return None
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

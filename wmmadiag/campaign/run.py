@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from wmmadiag.campaign import explain, work
 from wmmadiag.campaign.changes import Changes
 from wmmadiag.campaign.explain import CampaignFinding, ToExplain, explained
-from wmmadiag.campaign.journal import Journal
+from wmmadiag.campaign.journal import Journal, held
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import FIXED, CaseSpace, Point, counted, key_of, points, spaces
 from wmmadiag.campaign.tally import FailureGroup, IsKnown, Tally, group_of
@@ -128,7 +130,7 @@ def run_campaign(
     left = _left(plan, all_spaces, digests, done)  # `done` from here on holds what is under way, too
 
     for results in _results(execute, _units(setting, left, digests, plan.slice, progress.planned - progress.done)):
-        journal.append(*[work.to_record(one) for one in results if one.failures != (work.NOT_RUN,)])
+        journal.append(*[{"case": one} for one in results if one.failures != (work.NOT_RUN,)])
         campaign.tally.add(results, known)
         progress.done += len(results)
         progress.here += len(results)
@@ -148,12 +150,12 @@ def reduced(campaign: Campaign, journal: Journal) -> tuple[int, int]:
     seen: set[int] = set()
 
     def keep(record: dict[str, Any]) -> bool:
-        result = work.from_record(record)
+        result = held(record, "case", PointResult)
         if result is not None:
             new = int(result.key, 16) not in seen and campaign.holds(result)
             seen.add(int(result.key, 16))
             return new
-        finding = explain.from_record(record)
+        finding = held(record, "finding", CampaignFinding)
         return finding is not None and campaign.findings.get(finding.group) == finding
 
     return journal.reduce(keep)
@@ -174,7 +176,7 @@ def _earlier(
     findings: dict[FailureGroup, CampaignFinding] = {}
     gathered: list[PointResult] = []
     for record in journal.records():
-        result = work.from_record(record)
+        result = held(record, "case", PointResult)
         if result is not None:
             if int(result.key, 16) in done or not campaign.holds(result):
                 campaign.repeated += 1
@@ -184,7 +186,7 @@ def _earlier(
             if len(gathered) == _GATHERED:
                 campaign.tally.add(gathered, known)
                 gathered.clear()
-        finding = explain.from_record(record)
+        finding = held(record, "finding", CampaignFinding)
         if finding is not None and finding.effort == effort and int(finding.example.key, 16) in done:
             findings[finding.group] = finding
     campaign.tally.add(gathered, known)
@@ -296,7 +298,7 @@ def _explain(
             command=explain.command(campaign.setting, result.point),
         )  # fmt: skip
         campaign.findings[group_of(result)] = finding
-        journal.append(explain.to_record(finding))
+        journal.append({"finding": msgspec.to_builtins(finding)})
         progress.done += 1
         progress.here += 1
         tell(progress)

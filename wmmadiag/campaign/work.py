@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -201,16 +201,3 @@ def _hash(parts: Sequence[str]) -> str:
     from wmmadiag.compile.cache import digest
 
     return digest(list(parts))
-
-
-def to_record(result: PointResult) -> dict[str, Any]:
-    """As a journal holds it."""
-    return {"case": result}
-
-
-def from_record(record: Mapping[str, Any]) -> PointResult | None:
-    """A journal's record of a case; None for another one, or one of another version."""
-    try:
-        return msgspec.convert(record["case"], PointResult)
-    except (KeyError, msgspec.ValidationError):
-        return None

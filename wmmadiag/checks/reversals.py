@@ -125,7 +125,7 @@ class _Replays:
     ) -> None:
         self._kernel, self._launch, self._before, self._instructions = kernel, launch, before, instructions
         self._left: int | None = _ALLOWANCE if in_brief else None  # warp instructions of all runs
-        self._final = {index: array.copy() for index, array in launch.writable().items()}
+        self._final = launch.contents()
         self._plain: dict[bool, _Ended] = {}
         written = {view.argument for view in launch.views if view.written}
         self._numbers = _stored_numbers(kernel)
@@ -183,12 +183,10 @@ class _Replays:
             budget=Budget(self._instructions if self._left is None else min(self._instructions, self._left), 0.0),
             patience=_PATIENCE,
         )
-        arrays = launch.writable()
         problem = ""
         emulated = EmulatedKernel(self._kernel.kernel, changed)
         try:
-            for index, array in arrays.items():
-                array[...] = self._before[index]
+            launch.restore(self._before)
             self._spend(emulated.launch(launch).warp_instructions)
         except BudgetError as error:
             seconds_left()  # where the time is over, that is no property of the order
@@ -197,9 +195,8 @@ class _Replays:
         except WmmadiagError as error:
             problem = error.message
         finally:
-            left = {index: array.copy() for index, array in arrays.items()}
-            for index, array in arrays.items():
-                array[...] = self._final[index]
+            left = launch.contents()
+            launch.restore(self._final)
         turned = next((raw for raw in emulated.raw_findings if raw["check"] == "reversed"), None)
         if turned is None:
             return _Ended(left, problem)

@@ -79,7 +79,7 @@ class CheckedRuns:
             return kernel.launch(launch)
         orders = other_orders(emulated, launch, self.schedules)
         races = not {"races", "barriers"}.isdisjoint(emulated.options.checks)
-        before = {index: array.copy() for index, array in launch.writable().items()} if races else {}
+        before = launch.contents() if races else {}
 
         def seen(instructions: int | None) -> tuple[Finding, ...]:
             found = tried(findings(emulated, launch, self.checks), emulated, launch)

@@ -117,7 +117,7 @@ def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrd
     results: list[tuple[Order, Result]] = []
     arrays = launch.writable()
     if count > 0:
-        before = {index: array.copy() for index, array in arrays.items()}
+        before = launch.contents()
         warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
         for order, eager in orders(warps, count):
             options: EmulatorOptions = replace(
@@ -134,8 +134,7 @@ def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrd
                 result = error
             if len(results) < _KEPT and not any(_same(result, known) for _, known in results):
                 results.append(((order, eager), result))
-            for index, array in arrays.items():
-                array[...] = before[index]
+            launch.restore(before)
     return OtherOrders(kernel, launch, results)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from wmmadiag.csource.nodes import Node, ancestors, descendants, field
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable
+from wmmadiag.csource.writes import Write, base, writes
 from wmmadiag.debugger.lines import SourceLines, plain_function
 from wmmadiag.place import Place
 
@@ -64,6 +65,18 @@ class DeclaredFile:
                     one.name: text for one, text in zip(template_parameters(self.source, head), given, strict=False)
                 }
         return found
+
+    def writes(self, function: Function) -> Sequence[Write]:
+        """What a function may write, by the calls of the file's own functions, too."""
+        known: dict[str, list[Function]] = {}
+        for one in self.functions:
+            known.setdefault(one.name, []).append(one)
+        return list(writes(function.node, known))
+
+    def aliased(self, variable: Variable) -> bool:
+        """Whether a reference is declared that stands for it."""
+        names = (base(one.variable.value) for one in self.scopes.extents if one.variable.reference)
+        return any(name is not None and self.variable(name) == variable for name in names)
 
     def line(self, variable: Variable) -> int:
         """The line of a declaration."""

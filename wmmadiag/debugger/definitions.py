@@ -19,11 +19,10 @@ from wmmadiag.compile.ask.answers import Constant, TypeFacts
 from wmmadiag.compile.ask.asking import ask
 from wmmadiag.compile.ask.questions import AskedSource, Question, TypeOf, ValueOf
 from wmmadiag.compile.ask.scope import scope_at
-from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.nodes import Node, arguments, bare, called, descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable
-from wmmadiag.csource.writes import base, writes
+from wmmadiag.csource.writes import Write
 from wmmadiag.debugger.declared import DeclaredLocal
 from wmmadiag.debugger.integers import (
     BOOL,
@@ -207,20 +206,12 @@ class Definitions:
         """Whether nothing but its definition can change it."""
         if "const" in variable.words or variable.constant:
             return True
-        names = (one.name for one in self._writes)
-        aliases = (base(one.value) for one in self._references)
-        return all(self._variable(name) != variable for name in (*names, *aliases) if name is not None)
+        written = any(self._variable(one.name) == variable for one in self._writes)
+        return not written and not self.local.file.aliased(variable)
 
     @cached_property
-    def _writes(self) -> Sequence[Any]:
-        known: dict[str, list[Function]] = {}
-        for one in self.local.file.functions:
-            known.setdefault(one.name, []).append(one)
-        return list(writes(self.local.function.node, known))
-
-    @cached_property
-    def _references(self) -> Sequence[Variable]:
-        return [one.variable for one in self.local.file.scopes.extents if one.variable.reference]
+    def _writes(self) -> Sequence[Write]:
+        return self.local.file.writes(self.local.function)
 
     def _variable(self, name: Node) -> Variable | None:
         return self.local.file.variable(name)

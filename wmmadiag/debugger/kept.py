@@ -25,7 +25,7 @@ from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.csource.nodes import LOOPS, Node, ancestors, at, descendants
 from wmmadiag.csource.nodes import field as part_of
-from wmmadiag.csource.writes import Write, base, writes
+from wmmadiag.csource.writes import Write
 from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
 from wmmadiag.debugger.kept_values import copied
 from wmmadiag.debugger.session import Session
@@ -50,9 +50,6 @@ _SIMPLE = frozenset(
     {"expression_statement", "declaration", "return_statement", "break_statement", "continue_statement"}
 )
 _ENDS = frozenset({"return_statement", "function_definition", "lambda_expression"})
-
-Variables = Mapping[tuple[str, int], str]
-"""A variable, by its file and the offset of its declarator → what its markers' registers are called."""
 
 
 class KeepingCompiler(SubjectCompiler):
@@ -140,15 +137,8 @@ class _Marked:
     def keep(self, local: DeclaredLocal, name: str) -> bool:
         """Mark each place at which a variable may get a value; False where they are not all known."""
         variable = local.variable
-        if (
-            variable.dimensions
-            or variable.shared
-            or variable.constant
-            or variable.reference
-            or "static" in variable.words
-        ):
-            return False
-        if self._escapes(local):
+        elsewhere = variable.dimensions or variable.shared or variable.constant or variable.reference
+        if elsewhere or "static" in variable.words or self._escapes(local):
             return False
         mark = f" WMMADIAG_KEEP({name}, {variable.name})"
         if local.function.node.id not in self.functions:
@@ -198,21 +188,11 @@ class _Marked:
 
     def _escapes(self, local: DeclaredLocal) -> bool:
         """Whether something else may write it: a reference to it, or a pointer that is no argument of a call."""
-        variable = local.variable
-        for one in self.file.scopes.extents:
-            name = base(one.variable.value) if one.variable.reference else None
-            if name is not None and self.file.variable(name) == variable:
-                return True
-        return any(
-            found.node.type == "pointer_expression" and self.file.variable(found.name) == variable
-            for found in self._writes(local)
-        )
+        pointed = any(found.node.type == "pointer_expression" for found in self._writes(local))
+        return pointed or self.file.aliased(local.variable)
 
     def _writes(self, local: DeclaredLocal) -> Sequence[Write]:
-        known: dict[str, list[Function]] = {}
-        for one in self.file.functions:
-            known.setdefault(one.name, []).append(one)
-        return [one for one in writes(local.function.node, known) if self.file.variable(one.name) == local.variable]
+        return [one for one in self.file.writes(local.function) if self.file.variable(one.name) == local.variable]
 
     def _changing(self, local: DeclaredLocal) -> Iterator[Node]:
         if local.variable.value is not None or local.variable.node.type == "for_range_loop":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from wmmadiag.campaign.journal import Journal, held
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.fidelity.compare import Compared, Piece, compared
 from wmmadiag.fidelity.families import FAMILIES
@@ -15,7 +16,6 @@ from wmmadiag.fidelity.tensor import tensor_forms
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.cluster import TaskDone
-    from wmmadiag.campaign.journal import Journal
 
 _TASK_OUTPUTS = 1 << 20
 """Tensor-core outputs of one task: half a second's work, and some ten megabytes of operands."""
@@ -121,7 +121,7 @@ def run_fidelity(
     found, done = Fidelity(plan), set()
     wanted = set(pieces(plan))
     for record in journal.records():
-        earlier = _from_record(record)
+        earlier = held(record, "fidelity", Compared)
         if earlier is not None and earlier.piece in wanted and earlier.piece not in done:
             done.add(earlier.piece)
             found.add(earlier)
@@ -133,10 +133,3 @@ def run_fidelity(
             journal.append({"fidelity": msgspec.to_builtins(answer.answer)})
         tell(found)
     return found
-
-
-def _from_record(record: Mapping[str, Any]) -> Compared | None:
-    try:
-        return msgspec.convert(record["fidelity"], Compared)
-    except (KeyError, msgspec.ValidationError):
-        return None

@@ -117,6 +117,16 @@ class Launch:
         found = {i: one for i, one in enumerate(self.arguments) if isinstance(one, np.ndarray) and one.flags.writeable}
         return found | {len(self.arguments) + i: one.data for i, one in enumerate(self.memory) if one.data.size}
 
+    def contents(self) -> dict[int, NDArray[Any]]:
+        """Copies of the arrays that it may change, by position."""
+        return {index: array.copy() for index, array in self.writable().items()}
+
+    def restore(self, contents: ArraysByIndex) -> None:
+        """Put back what `contents` gave; arrays that it may not change stay as they are."""
+        for index, array in self.writable().items():
+            if index in contents:
+                array[...] = contents[index]
+
     def copied(self) -> Launch:
         """The same launch on copies of all that it may change."""
         arguments = tuple(one.copy() if isinstance(one, np.ndarray) else one for one in self.arguments)

@@ -104,9 +104,7 @@ class _Recording:
             except BudgetError:
                 bare = replace(emulated.options, checks=(), check_table=(), budget=self.budget)
                 EmulatedKernel(emulated.kernel, bare).launch(untouched.copied())
-            arrays = untouched.writable()
-            for index, array in launch.writable().items():
-                array[...] = arrays[index]
+            launch.restore(untouched.writable())
             return self._within(self.budget, kernel, emulated, launch)
         except WmmadiagError as error:
             self.error = error

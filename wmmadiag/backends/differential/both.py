@@ -35,10 +35,10 @@ class BothKernel:
         before = _copies(launch)
         ours = _outcome(self.emulated, launch)
         emulated = _copies(launch)
-        _restore(launch, before)
+        launch.restore(before)
         theirs = _outcome(self.gpu, launch)
         on_gpu = _copies(launch)
-        _restore(launch, emulated)
+        launch.restore(emulated)
         if isinstance(ours, WmmadiagError):
             raise _with_other(ours, theirs)
         if isinstance(theirs, WmmadiagError):
@@ -46,7 +46,7 @@ class BothKernel:
             raise theirs
         found = differences(emulated, on_gpu, _names(launch))
         notes = self._explained(launch, before, emulated, on_gpu, found) if found else ()
-        _restore(launch, emulated)
+        launch.restore(emulated)
         return replace(ours, elsewhere=(Elsewhere("gpu", on_gpu, theirs.seconds, notes),))
 
     def _explained(
@@ -60,10 +60,10 @@ class BothKernel:
         notes = [f"emulator and {self.gpu.device.name} differ: {one}" for one in found]
 
         def again(kernel: GpuKernel | EmulatedKernel) -> ArraysByIndex | None:
-            _restore(launch, before)
+            launch.restore(before)
             return None if isinstance(_outcome(kernel, launch), WmmadiagError) else _copies(launch)
 
-        _restore(launch, before)
+        launch.restore(before)
         store = last_store(self.emulated, launch, found[0])
         if store:
             notes.append(store)
@@ -125,11 +125,3 @@ def _names(launch: Launch) -> Mapping[int, str]:
 
 def _copies(launch: Launch) -> ArraysByIndex:
     return {index: one.copy() for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)}
-
-
-def _restore(launch: Launch, arrays: ArraysByIndex) -> None:
-    for index, content in arrays.items():
-        argument = launch.arguments[index]
-        assert isinstance(argument, np.ndarray)
-        if argument.flags.writeable:
-            argument[...] = content

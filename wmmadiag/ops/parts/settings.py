@@ -68,73 +68,62 @@ def added_to_output(what: str) -> Choice:
 
 def sums_kept_in(operand: str) -> Choice:
     """In which type the products of a half operand are summed. `operand`: the role of the left one."""
-    return Choice(
+    return by_value(
         "In which type are the products summed?",
         "arithmetic",
-        (
-            Alternative("sums kept in f32", {"accumulate": "auto"}),
-            Alternative("sums kept in f16", {"accumulate": "f16"}),
-        ),
-        (operand,),
-        ("f16",),
+        "accumulate",
+        {"sums kept in f32": "auto", "sums kept in f16": "f16"},
+        operand,
+        types=("f16",),
     )
 
 
 def parts_added_in(output: str) -> Choice:
     """Whether parts of the depth are added in the output itself, of halves: by atomics, or one after the other."""
-    return Choice(
+    return by_value(
         "Are parts of the sum added in the output?",
         "arithmetic",
-        (
-            Alternative("the whole sum rounded once", {"accumulate": "auto"}),
-            Alternative("parts of the sum added in the output's f16", {"accumulate": "parts"}),
-        ),
-        (output,),
-        ("f16",),
+        "accumulate",
+        {"the whole sum rounded once": "auto", "parts of the sum added in the output's f16": "parts"},
+        output,
+        types=("f16",),
     )
 
 
 def bytes_summed_in(operand: str) -> Choice:
     """In which type the products of an FP8 operand are summed: the unit that sm_89 has for them keeps 13 bits."""
-    return Choice(
+    return by_value(
         "In which type are the products of bytes summed?",
         "arithmetic",
-        (
-            Alternative("sums kept in f32", {"accumulate": "auto"}),
-            Alternative("sums kept in 13 bits, as sm_89's unit for FP8 has them", {"accumulate": "f13"}),
-        ),
-        (operand,),
-        ("e4m3", "e5m2"),
+        "accumulate",
+        {"sums kept in f32": "auto", "sums kept in 13 bits, as sm_89's unit for FP8 has them": "f13"},
+        operand,
+        types=("e4m3", "e5m2"),
     )
 
 
 def inputs_rounded(operand: str) -> Choice:
     """To which type a kernel that gets f32 rounds what it multiplies. `operand`: the role of the left operand."""
-    return Choice(
+    rounded = {f"inputs rounded to {name} first": name for name in ("tf32", "f16", "bf16")}
+    return by_value(
         "To which type are the inputs rounded before they are multiplied?",
         "arithmetic",
-        (
-            Alternative("inputs multiplied as they are", {"multiply": "auto"}),
-            Alternative("inputs rounded to tf32 first", {"multiply": "tf32"}),
-            Alternative("inputs rounded to f16 first", {"multiply": "f16"}),
-            Alternative("inputs rounded to bf16 first", {"multiply": "bf16"}),
-        ),
-        (operand,),
-        ("f32", "f64"),
+        "multiply",
+        {"inputs multiplied as they are": "auto", **rounded},
+        operand,
+        types=("f32", "f64"),
     )
 
 
 def kept_in(operand: str, what: str, parameter: str, usual: str, *others: str) -> Choice:
     """In which type an intermediate is kept, of a kernel whose `operand` is narrow; `usual` is the working type."""
-    return Choice(
+    return by_value(
         f"In which type are {what} kept?",
         "arithmetic",
-        (
-            Alternative(f"{what} kept in the working type", {parameter: usual}),
-            *(Alternative(f"{what} kept in {other}", {parameter: other}) for other in others),
-        ),
-        (operand,),
-        ("f16", "bf16"),
+        parameter,
+        {f"{what} kept in the working type": usual, **{f"{what} kept in {other}": other for other in others}},
+        operand,
+        types=("f16", "bf16"),
     )
 
 
