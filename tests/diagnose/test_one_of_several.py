@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import wmmadiag
+from wmmadiag.diagnose.describe import _if_meant
 from wmmadiag.errors import UnsupportedError
 
 SOURCE = """#include <cuda_fp16.h>
@@ -58,3 +59,16 @@ def test_one_is_asked_for_where_none_is_wrong_alone(tmp_path):
     with pytest.raises(UnsupportedError, match="right alone: wmma_gemm") as asked:
         diagnosed(tmp_path, "y[i] = __float2half(x[i])", "y[i] = __float2half(x[i] * 2)")
     assert "--entry to_half" in asked.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "unknown", "prefixed"),
+    [("gemm", {}, True, True), ("gemm", {"computes": "gemm"}, True, False), ("gemm", {}, False, False),
+     ("cosine_gemm", {}, False, True)],
+)  # fmt: skip
+def test_a_kernel_that_nobody_named_is_wrong_if_it_is_what_it_was_taken_for(tmp_path, name, said, unknown, prefixed):
+    more = "acc.x[0] = cosf(acc.x[0]);" if name != "gemm" else ""
+    stored = SOURCE.replace("wmma::store_matrix_sync", f"{more} wmma::store_matrix_sync")
+    (tmp_path / "k.cu").write_text(stored.replace("wmma_gemm", name))
+    card = wmmadiag.open_card(tmp_path / "k.cu", entry=name, **said)
+    assert _if_meant("wrong", card, unknown=unknown).startswith("if it computes gemm, which nobody said") == prefixed

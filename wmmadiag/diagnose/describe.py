@@ -16,6 +16,7 @@ from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.place import Place
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Outcome, Tested, Work
 from wmmadiag.subject.bench import CaseRun
+from wmmadiag.subject.card import Card
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
@@ -34,6 +35,10 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
     causes = tuple(causes_of(found, first)) if first is not None else ()
     assumed = (*bench.card.assumed, *_empty_headers(first))
     outcome = _outcome(first, causes, assumed)
+    headline = _headline(outcome, causes, first, found)
+    if outcome == "undecided":
+        unknown = not causes or causes[0].verdict == "undecided"
+        headline = _if_meant(headline, bench.card, unknown=unknown)
     ledger = found.ledger
     return Diagnosis(
         name=bench.card.name,
@@ -45,7 +50,7 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
         variant=bench.variant.name,
         case=found.failing.name if found.failing is not None else "",
         outcome=outcome,
-        headline=_headline(outcome, causes, first, found),
+        headline=headline,
         symbols=first.result.symbols if first is not None else {},
         cases={name: run.result.status for name, run in found.baseline.items()},
         causes=causes,
@@ -89,8 +94,15 @@ def _headline(outcome: Outcome, causes: Sequence[Cause], first: CaseRun | None, 
         return f"{first.result.problem.place}: {first.result.problem.message}".removeprefix(": ")
     if causes and causes[0].name == UNKNOWN.id:
         return causes[0].sentence
-    why = f": {found.problem}" if found.problem else ""
-    return f"wrong, and no change that was tried mends it{why}"
+    return f"{UNKNOWN.title}{f': {found.problem}' if found.problem else ''}"
+
+
+def _if_meant(headline: str, card: Card, *, unknown: bool) -> str:
+    """The headline of a kernel that may be right as something else: where nothing mends it, or much is amiss."""
+    derived = card.derived
+    if derived is None or "operation" in derived.stated or not (unknown or derived.doubt):
+        return headline
+    return f"if it computes {card.computes.operation}, which nobody said: {headline}"
 
 
 def _tested(found: Examined, first: CaseRun) -> Iterator[Tested]:
