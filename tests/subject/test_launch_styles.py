@@ -160,3 +160,14 @@ int main() {
 """)
     card = open_subject(path, SubjectOptions(computes="gemm"))
     assert [{name: case.symbols[name] for name in "MNK"} for case in card.cases] == [{"M": 16, "N": 32, "K": 8}]
+
+
+@pytest.mark.parametrize(
+    ("moved", "said"), [("a + i * m * k", True), ("a", False)], ids=["other matrices", "the same again"]
+)
+def test_of_a_loop_that_moves_its_arrays_one_turn_is_judged_which_is_said(tmp_path, moved, said):
+    loop = f"for (int i = 0; i < many; i++) mm<64, 32, true><<<dim3(n / 32, m / 64), 128>>>({moved}, b, c, m, n, k);"
+    source = tmp_path / "k.cu"
+    source.write_text(KERNEL + HOST.replace("int m", "int many, int m") % loop)
+    card = open_subject(source, SubjectOptions(computes="gemm"))
+    assert any("one turn of the loop" in one for one in card.assumed) == said

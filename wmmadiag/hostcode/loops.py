@@ -90,7 +90,7 @@ def _turns(
             known = machine.known(evaluate(machine, condition, scope))
             if known is not None and not known:
                 return None
-            if known is None and turn:
+            if known is None and turn > launches:  # of one that launches a second turn shows what moves
                 return None
         before = machine.launches[:]
         signal = execute(machine, body, scope.inner())

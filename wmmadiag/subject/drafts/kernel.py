@@ -20,7 +20,7 @@ from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name, rea
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, SymbolValues, Term
 from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
-from wmmadiag.hostcode.values import TypeName, Value
+from wmmadiag.hostcode.values import Pointer, TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
 from wmmadiag.subject.drafts.guess import DraftParameter
@@ -189,6 +189,9 @@ def read_kernel(
         remarks += ("launched as a comment of the source has it; --grid and --block say otherwise",)
     if run is not None:
         run.machine.settle()
+    if launch is not None and run is not None and _moves(launch, run):
+        place = f"{launch.place.file}:{launch.place.line}"
+        remarks += (f"one turn of the loop around the launch at {place} is judged, not where its next ones begin",)
     function = declared[0]
     if launch is not None and run is not None:
         name_extents_of_accessors(run.machine, function, launch)
@@ -283,6 +286,13 @@ def _given_arguments(entry: str) -> tuple[str, ...]:
 
 def _same_arguments(one: Sequence[str], other: Sequence[str]) -> bool:
     return [plain(text) for text in one] == [plain(text) for text in other]
+
+
+def _moves(launch: HostLaunch, run: HostRun) -> bool:
+    """Whether a loop makes a launch that gets other places of its arrays in the next turn."""
+    others = [one for one in run.launches if one.repeated and one is not launch and one.place == launch.place]
+    pairs = [pair for other in others for pair in zip(launch.arguments, other.arguments, strict=True)]
+    return launch.repeated and any(isinstance(one, Pointer) and one != other for one, other in pairs)
 
 
 def _left_out(parameters: Sequence[DraftParameter], passed: Sequence[Value | None]) -> list[DraftParameter]:
