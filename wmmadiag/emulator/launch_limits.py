@@ -9,10 +9,20 @@ import numpy as np
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError
-from wmmadiag.launch import Launch
+from wmmadiag.launch import Dim3, Launch
 
 _INTEGERS = (int, np.integer)
 _MAX_BLOCKS = 0xFFFFFFF0
+
+
+MOST_CLUSTER = 16
+"""Blocks of a cluster; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed (CUDA C++ Programming Guide)."""
+
+
+def cluster_of(kernel: LoweredKernel, launch: Launch) -> Dim3:
+    """Blocks of a cluster in x, y and z: as the launch says, else as the kernel was compiled, else one."""
+    x, y, z = launch.cluster or kernel.entry.limits.get("reqnctapercluster") or (1, 1, 1)
+    return x, y, z
 
 
 def check_shape(kernel: LoweredKernel, launch: Launch) -> None:
@@ -73,6 +83,13 @@ def check_shape(kernel: LoweredKernel, launch: Launch) -> None:
                 f"{threads} threads per block, but the kernel was compiled for at most {most}",
                 kind="launch-limits", place=place, hint="make __launch_bounds__ and the launch agree",
             )  # fmt: skip
+    cluster = cluster_of(kernel, launch)
+    if any(extent % side for extent, side in zip(launch.grid, cluster, strict=True)) or np.prod(cluster) > MOST_CLUSTER:
+        raise KernelFault(
+            f"a grid of {_times(launch.grid)} blocks in clusters of {_times(cluster)}",
+            kind="launch-limits", place=place,
+            hint="the grid must be a multiple of the cluster, which has 8 blocks at most, or 16 with the opt-in",
+        )  # fmt: skip
     static = kernel.layout.declared_static_bytes
     if static > SHARED_WITHOUT_OPT_IN:
         raise KernelFault(

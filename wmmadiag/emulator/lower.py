@@ -17,6 +17,7 @@ from wmmadiag.emulator.decoded import UNSEEN, Decoded, Value
 from wmmadiag.emulator.limits import limits
 from wmmadiag.emulator.memory_layout import MemoryLayout
 from wmmadiag.emulator.registers import LANES, MASK_BYTES, allocate
+from wmmadiag.emulator.select_cluster import ClusterValues, in_clusters
 from wmmadiag.emulator.select_control import expand
 from wmmadiag.emulator.selection import Selector
 from wmmadiag.errors import ConfigurationError, UnsupportedError
@@ -57,6 +58,7 @@ class LoweredKernel:
     static_shared: int
     dynamic_offset: int
     local_bytes: int  # local memory of a lane
+    clusters: bool = False  # whether it knows of clusters of blocks
     maps: tuple[Any, ...] = ()  # fragment maps, as the engine takes them; `TensorSpec.maps` are positions here
     # program counter of each branch → where it may go, besides the next operation
     branches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -110,6 +112,7 @@ def lower(
         layout.static_bytes,
         layout.dynamic_offset,
         select.local_bytes,
+        select.cluster is not None,
         tuple(select.maps.rows),
         _branches(select, blocks, nodes, positions),
     )
@@ -162,6 +165,8 @@ def _selected(
     select = Selector(module, function, layout, arch)
     select.fuse = fuse
     select.recursive, select.stack = recursive(module), CallStack(select, stack_bytes)
+    if in_clusters(module, function):
+        select.cluster = ClusterValues(select)
     expand(select, function)
     select.ends()
     select.stack.finish()

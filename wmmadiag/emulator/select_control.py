@@ -63,7 +63,7 @@ def branch_indexed(select: Selector, instruction: Instruction) -> None:
 @selects("ret")
 def give_back(select: Selector, _instruction: Instruction) -> None:
     if select.frame.call is None:
-        select.emit("exit")
+        select.end_thread()
     else:
         select.emit("bra", target=select.frame.label(END))
 
@@ -73,7 +73,7 @@ END, _SKIPPED = "%end of call", "%call skipped"
 
 @selects("exit")
 def end_thread(select: Selector, _instruction: Instruction) -> None:
-    select.emit("exit")
+    select.end_thread()
 
 
 @selects("trap", "brkpt")

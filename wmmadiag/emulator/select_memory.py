@@ -157,7 +157,7 @@ def wait_group(select: Selector, instruction: Instruction) -> None:
     select.emit("cp.async.wait_group", immediate=groups)
 
 
-_BARRIER_OPS = ("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "async_arrive", "async_arrive_noinc")
+BARRIER_OPS = ("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "async_arrive", "async_arrive_noinc")
 
 
 def _barrier(
@@ -170,7 +170,7 @@ def _barrier(
         d=d,
         s=(base, source),
         space=space,
-        flags=flags | address_flags | _BARRIER_OPS.index(op) << CODE_SHIFT,
+        flags=flags | address_flags | BARRIER_OPS.index(op) << CODE_SHIFT,
         immediate=offset,
     )
 

@@ -42,6 +42,7 @@ from wmmadiag.ptx.types import WIDTHS
 
 if TYPE_CHECKING:
     from wmmadiag.emulator.call_stack import CallStack
+    from wmmadiag.emulator.select_cluster import ClusterValues
 
 Select = Callable[["Selector", Instruction], None]
 _S = TypeVar("_S", bound=Select)
@@ -74,15 +75,19 @@ PRESETS = {
             *(f"%{register}.{axis}" for register in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"),
             "%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid",
             "%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%lanemask_ge",
-            "%dynamic_smem_size", "%total_smem_size",
+            "%dynamic_smem_size", "%total_smem_size", "",
+            *(f"%{register}.{axis}"
+              for register in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid") for axis in "xyz"),
+            "%cluster_ctarank", "%cluster_nctarank", "%shared_stride", "%cluster_barrier",
         ]
     )
 }  # fmt: skip
-"""Special registers that hold one value for a warp's whole life → the engine's number (`Preset`, program.hpp)."""
+"""Special registers that hold one value for a warp's whole life → the engine's number (`Preset`, program.hpp); the last
+two are the engine's own."""
 CLOCKS = {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%globaltimer_lo": 0, "%clock_hi": 32, "%globaltimer_hi": 32}
 """Special registers that count → right shift of the engine's instruction count."""
-_ZERO = frozenset({"%tid.w", "%ctaid.w"})
-_ONE = frozenset({"%ntid.w", "%nctaid.w"})
+_ZERO = frozenset({"%tid.w", "%ctaid.w", "%clusterid.w", "%cluster_ctaid.w"})
+_ONE = frozenset({"%ntid.w", "%nctaid.w", "%nclusterid.w", "%cluster_nctaid.w"})
 
 
 class Selector:
@@ -104,6 +109,7 @@ class Selector:
         self._late: list[Value] = []
         self.recursive: frozenset[str] = frozenset()  # functions whose calls go over `stack`
         self.stack: CallStack
+        self.cluster: ClusterValues | None = None  # of a kernel that knows of clusters
         self.stack_pointer = Value(8, name="the stack's pointer")
         self._parameters = {p.name: p for p in entry.parameters if isinstance(p, PtxParameter)}
         self.place = entry.place or Place("", 0)
@@ -263,9 +269,7 @@ class Selector:
         if name in _ONE:
             return self.constant(1, width)
         if name == "%reserved_smem_offset_1" and self.layout.reserved_shared:
-            return self.constant(self.layout.open_reserved(), width)
-        if "cluster" in name:
-            raise self.unsupported(f"thread-block clusters are not emulated: special register {name}")
+            return self._shared(self.constant(self.layout.open_reserved(), width))
         raise self.unsupported(f"special register {name} is not emulated")
 
     def resize(self, value: Value, width: int) -> Value:
@@ -297,8 +301,8 @@ class Selector:
             if address is None:  # dynamic shared memory: placed when all static variables are known
                 value = Value(width, constant=0, name=name)
                 self._dynamic.append((value, offset, False))
-                return value
-            return self.constant(address + offset, width)
+                return self._shared(value)
+            return self._shared(self.constant(address + offset, width))
         if variable.space in (Space.GLOBAL, Space.CONST):
             return self.constant(self.layout.global_address(variable) + offset, width)
         raise self.unsupported(f"variable {name} in {variable.space.value} memory")
@@ -311,12 +315,22 @@ class Selector:
         self.lane("add.s64", d, self.stack_pointer, self.constant(address, 8))
         return d
 
+    def _shared(self, address: Value) -> Value:
+        """An address in the block's shared memory; in a cluster each block's has its own place."""
+        return address if self.cluster is None else self.cluster.offset(self, address)
+
     def _key(self, name: str) -> str:
         return f"{self.frame.function.name}:{name}" if name in self.frame.variables else name
 
     def ends(self) -> None:
         """Append an exit, so that no path runs off the end of the program."""
         self.guard = None
+        self.end_thread()
+
+    def end_thread(self) -> None:
+        """Append the end of a thread; the cluster's barrier waits no longer for it."""
+        if self.cluster is not None:
+            self.cluster.arrive(self, "arrive_drop")
         self.emit("exit")
 
     def finish(self) -> None:

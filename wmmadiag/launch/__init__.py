@@ -80,6 +80,7 @@ class Launch:
             how many, and how many bytes apart.
         memory: what else there is on the device, at addresses of its own; a variable of the module that lies there has
             the contents that it has there.
+        cluster: blocks of a cluster in (x, y, z); None: what the kernel was compiled for, else one.
         displaced: bytes by which every array's address lies behind a multiple of 512, on the emulator.
     """
 
@@ -93,6 +94,7 @@ class Launch:
     structs: Sequence[tuple[int, int]] = ()
     tables: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     memory: Sequence[DeviceMemory] = ()
+    cluster: Dim3 | None = None
     displaced: int = 0
 
     def parameters(self) -> list[range]:

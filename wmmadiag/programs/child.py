@@ -49,7 +49,7 @@ class _LaunchRecord(ctypes.Structure):
     _fields_ = (
         ("kernel", ctypes.c_int32), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
         ("shared", ctypes.c_uint64), ("parameters", ctypes.c_void_p), ("parameter_bytes", ctypes.c_uint64),
-        ("file", ctypes.c_char_p), ("line", ctypes.c_int32), ("cooperative", ctypes.c_int32),
+        ("file", ctypes.c_char_p), ("line", ctypes.c_int32), ("cluster", ctypes.c_uint32),
         ("stream", ctypes.c_uint64),
     )  # fmt: skip
 
@@ -105,6 +105,7 @@ class Served:
         self.properties = device_properties(spec.options.arch, spec.memory)
         self.starts = [one.start for one in self.program.kernels]
         self.base, self.told = 0, 0.0
+        self.noted: set[str] = set()
         self.kept: list[object] = []
         self.shadows: dict[int, tuple[Symbol, int]] = {}
         self.device: Any = None
@@ -278,8 +279,10 @@ class Served:
         kernel = self.device.kernels[asked.kernel]
         parameters = ctypes.string_at(asked.parameters, asked.parameter_bytes) if asked.parameter_bytes else b""
         place = f"{asked.file.decode('utf-8', 'replace')}:{asked.line}" if asked.file else ""
+        packed = asked.cluster
+        cluster = (packed & 255, packed >> 8 & 255, packed >> 16) if packed else None
         request = Request(
-            kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream)
+            kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream), cluster
         )
         error, instructions[0] = self.run(request)
         return error
@@ -295,6 +298,9 @@ class Served:
         if outcome.output:
             text = outcome.output.encode()
             self.runtime.wmmadiag_printed(text, ctypes.c_uint64(len(text)))
+        if outcome.note and outcome.note not in self.noted:
+            self.noted.add(outcome.note)
+            self.send(note=outcome.note)
         if outcome.findings:
             self.send(
                 findings=[dataclasses.asdict(one) for one in outcome.findings], kernel=request.kernel.name,
@@ -305,7 +311,13 @@ class Served:
             for kernel, one in list(self.device.launched(request.kernel)):
                 parameters = one.parameters[: kernel.parameter_bytes]
                 nested = dataclasses.replace(
-                    request, kernel=kernel, grid=one.grid, block=one.block, shared=one.shared, parameters=parameters
+                    request,
+                    kernel=kernel,
+                    grid=one.grid,
+                    block=one.block,
+                    shared=one.shared,
+                    parameters=parameters,
+                    cluster=None,
                 )
                 error, more = self.run(nested)
                 instructions += more
@@ -324,7 +336,7 @@ class Served:
         """Tell the parent all that a card says of a launch; a kernel that launches others runs in programs alone."""
         from wmmadiag.programs.capture import captured
 
-        if self.device.alone(request.kernel):
+        if self.device.alone(request.kernel) or request.cluster:
             return
         arguments = captured(request.kernel, request.parameters, memory)
         name = request.kernel.entry.demangled

@@ -55,6 +55,7 @@ class Request:
     parameters: bytes  # the block of parameters
     place: str  # "file:line" of the launch in host code
     streams: bool = False  # whether what it touches is to be told: it may race with work in other streams
+    cluster: Dim3 | None = None  # blocks of a cluster in (x, y, z); None: as the kernel was compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,10 @@ class LaunchOutcome:
     output: str
     findings: tuple[ReportedFinding, ...]
     watched: bool
+    note: str = ""  # what was not looked for
 
 
-_Key: TypeAlias = "tuple[int, Dim3, Dim3, int, bytes]"
+_Key: TypeAlias = "tuple[int, Dim3, Dim3, int, Dim3 | None, bytes]"
 
 
 @dataclass
@@ -143,7 +145,7 @@ class Launcher:
 
     def _alike_of(self, request: Request) -> Alike:
         """What is known of launches that are like this one."""
-        key = (request.kernel.number, request.grid, request.block, request.shared, request.parameters)
+        key = (request.kernel.number, request.grid, request.block, request.shared, request.cluster, request.parameters)
         return self._alike.setdefault(key, Alike())
 
     def _tell(self, request: Request, stretches: Sequence[Stretch]) -> None:
@@ -163,7 +165,9 @@ class Launcher:
         arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
         if self.capture is not None and self._alike_of(request).count == 1:
             self.capture(request, memory)
-        launch = Launch(request.grid, request.block, arguments, request.shared, kernel.names, memory=memory)
+        launch = Launch(
+            request.grid, request.block, arguments, request.shared, kernel.names, memory=memory, cluster=request.cluster
+        )
         error, instructions, output = 0, 0, ""
         findings: tuple[ReportedFinding, ...] = ()
         runs = CheckedRuns(tuple(self.checks) if watch else (), self.schedules if watch else 0)
@@ -177,7 +181,14 @@ class Launcher:
             how = replace(emulated.options, observer=footprint, sample=sample)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
         turns = turns_of(request.grid, kernel.unasked)
-        alone = watch or footprint is not None or kernel.talks or kernel.launches or not FEWEST <= turns.count <= MOST
+        alone = (
+            watch
+            or footprint is not None
+            or kernel.talks
+            or kernel.launches
+            or emulated.kernel.clusters
+            or not FEWEST <= turns.count <= MOST
+        )
         touched: tuple[int, ...] | None = None
         self.runtime.wmmadiag_called(kernel.name.encode())
         self.runtime.wmmadiag_watch()
@@ -194,7 +205,9 @@ class Launcher:
             end = died(fault)
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
             error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
-        outcome = LaunchOutcome(error, instructions, output, findings, watch)
+        left_out = sorted(set(emulated.options.checks) - set(emulated.watchable(launch)))
+        note = f"{kernel.name}: not watched for {' and '.join(left_out)}, since a cluster has more than 32 warps"
+        outcome = LaunchOutcome(error, instructions, output, findings, watch, note if left_out else "")
         stretches: tuple[Stretch, ...] = ()
         if footprint is not None:
             self.unfollowed += not footprint.complete

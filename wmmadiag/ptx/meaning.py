@@ -30,10 +30,10 @@ class Dataflow(Enum):
 
 
 _FLOWS = {
-    Dataflow.MOVE: "mov selp slct prmt cvta szext",
+    Dataflow.MOVE: "mov selp slct prmt cvta szext mapa",
     Dataflow.COMPUTE: "add sub mul fma mad div rcp sqrt rsqrt sin cos lg2 ex2 tanh abs neg min max copysign mul24 "
     "mad24 sad rem popc clz bfind fns brev bfe bfi bmsk dp4a dp2a addc subc madc and or xor not cnot "
-    "lop3 shl shr shf createpolicy vadd2 vadd4 vsub2 vsub4 vabsdiff2 vabsdiff4 vmin2 vmin4 vmax2 vmax4",
+    "getctarank lop3 shl shr shf createpolicy vadd2 vadd4 vsub2 vsub4 vabsdiff2 vabsdiff4 vmin2 vmin4 vmax2 vmax4",
     Dataflow.COMPARE: "setp set testp isspacep",
     Dataflow.CONVERT: "cvt",
     Dataflow.LOAD: "ld ldu wmma.load ldmatrix",

@@ -13,8 +13,7 @@ std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t add
     };
     switch (space) {
         case Space::shared: {
-            const Region region{shared.spec.shared_base, shared.spec.shared_bytes, nullptr, true};
-            if (!region.holds(address, bytes)) return fail(FaultKind::out_of_bounds);
+            if (!shared.spec.shared_holds(address, bytes)) return fail(FaultKind::out_of_bounds);
             return warp.block().shared_memory() + address;
         }
         case Space::local: {
@@ -55,8 +54,7 @@ std::byte* reach_span(Warp& warp, Space space, std::uint64_t address, std::uint6
         address -= window_of(space);
     }
     if (space == Space::shared) {
-        const Region region{shared.spec.shared_base, shared.spec.shared_bytes, nullptr, true};
-        return region.holds(address, bytes) ? warp.block().shared_memory() + address : nullptr;
+        return shared.spec.shared_holds(address, bytes) ? warp.block().shared_memory() + address : nullptr;
     }
     if (space != Space::global || kind != AccessKind::load) return nullptr;
     auto* allocation = shared.memory->find(address);
@@ -119,8 +117,7 @@ Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& address
         to.shift = reinterpret_cast<std::uintptr_t>(host) - static_cast<std::uintptr_t>(device);
     };
     if (actual == Space::shared) {
-        const Region region{shared.spec.shared_base, shared.spec.shared_bytes, nullptr, true};
-        if (region.holds(low - window, high - low + bytes)) relate(warp.block().shared_memory(), window);
+        if (shared.spec.shared_holds(low - window, high - low + bytes)) relate(warp.block().shared_memory(), window);
     } else if (actual == Space::global && !shared.tracking) {
         if (auto* allocation = shared.memory->find(low);
             allocation != nullptr && allocation->region.holds(low, high - low + bytes) && (!write || allocation->region.writable)) {

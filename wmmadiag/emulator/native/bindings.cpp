@@ -104,7 +104,7 @@ LoadedProgram load(const Engine& engine, std::vector<std::string> operations, co
     source.constants = copy_bytes<std::byte>(constants);
     const auto rows = copy_bytes<std::array<std::uint32_t, 3>>(presets);
     for (const auto& [preset, slot, bytes] : rows) {
-        if (preset > static_cast<std::uint32_t>(Preset::zero) || (bytes != 2 && bytes != 4 && bytes != 8) || slot > register_bytes ||
+        if (preset > static_cast<std::uint32_t>(Preset::last) || (bytes != 2 && bytes != 4 && bytes != 8) || slot > register_bytes ||
             register_bytes - slot < bytes * lanes)
             throw std::invalid_argument("preset register");
         source.presets.push_back({static_cast<Preset>(preset), slot, static_cast<std::uint8_t>(bytes)});
@@ -158,10 +158,11 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
              std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order, const nb::object& observer, std::vector<std::string> checks,
              std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh, std::vector<std::int64_t> check_table,
              const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>& watched, std::uint64_t patience,
-             bool last_block_first, std::uint64_t sample, std::uintptr_t begun) {
+             bool last_block_first, std::uint64_t sample, std::uintptr_t begun, std::array<std::uint32_t, 5> cluster) {
     const auto* program = loaded.program.get();
     auto request = launch_request(loaded, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, poison, register_poison,
                                   std::move(warp_order), eager_copies);
+    in_clusters(request.spec, cluster);
     request.in_order = in_order;
     request.spec.last_block_first = last_block_first;
     request.sample = sample;
@@ -267,7 +268,7 @@ NB_MODULE(_core, m) {
              "observer"_a.none(), "checks"_a, "fresh"_a = std::vector<std::pair<std::uint64_t, std::uint64_t>>{},
              "check_table"_a = std::vector<std::int64_t>{},
              "watched"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>{}, "patience"_a = 0,
-             "last_block_first"_a = false, "sample"_a = 0, "begun"_a = 0)
+             "last_block_first"_a = false, "sample"_a = 0, "begun"_a = 0, "cluster"_a = std::array<std::uint32_t, 5>{1, 1, 1, 0, 0})
         .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none(), "registers"_a)
         .def("lane_op_names",
              [](const Engine& e) {

@@ -32,6 +32,10 @@ RunRequest launch_request(const LoadedProgram& loaded, std::array<std::uint32_t,
                           const std::vector<RegionRow>& regions, std::uint32_t shared_base, std::uint32_t shared_bytes, std::uint32_t dynamic_bytes,
                           std::uint32_t poison, std::uint32_t register_poison, std::vector<std::uint32_t> warp_order, bool eager_copies);
 
+// cluster: blocks in x, y, z, bytes from one block's shared memory to the next one's, and of each; `shared_bytes` is then what all of them have, and
+// eight bytes for the cluster's barrier. Throws std::invalid_argument.
+void in_clusters(GridSpec& spec, std::array<std::uint32_t, 5> cluster);
+
 const char* fault_name(FaultKind kind);
 const char* state_name(GroupState state);
 nanobind::list finding_rows(const std::vector<RawFinding>& findings);

@@ -43,6 +43,21 @@ RunRequest launch_request(const LoadedProgram& loaded, std::array<std::uint32_t,
     return request;
 }
 
+void in_clusters(GridSpec& spec, std::array<std::uint32_t, 5> cluster) {
+    const auto [x, y, z, stride, of_one] = cluster;
+    if (stride == 0) return;
+    constexpr std::uint64_t most = 16, barrier = 8;
+    spec.cluster = {x, y, z};
+    spec.shared_stride = stride;
+    spec.shared_of_one = of_one;
+    const auto& g = spec.grid;
+    if (x == 0 || y == 0 || z == 0 || spec.cluster.count() > most || g.x % x != 0 || g.y % y != 0 || g.z % z != 0 ||
+        std::uint64_t{spec.shared_base} + spec.shared_bytes != spec.cluster_barrier() + barrier || stride % barrier != 0 ||
+        stride < std::uint64_t{spec.shared_base} + of_one)
+        throw std::invalid_argument("clusters of an impossible size");
+    spec.warp_order.clear();
+}
+
 const char* fault_name(FaultKind kind) { return fault_names[static_cast<unsigned>(kind)]; }
 
 const char* state_name(GroupState state) { return state_names[static_cast<unsigned>(state)]; }

@@ -18,6 +18,10 @@ Block::Memory Block::allocate(std::uint64_t bytes) {
 }
 
 Block::Block(Shared& shared, unsigned warps, Observer* observer) : shared_(&shared), observer_(observer), warps_(warps) {
+    const auto blocks = static_cast<unsigned>(shared.spec.cluster.count());
+    warps_of_one_ = warps / blocks;
+    barriers_.resize(std::size_t{barrier_count} * blocks);
+    finished_.resize(barriers_.size());
     const auto& source = shared.program->source();
     registers_ = allocate(std::uint64_t{source.register_bytes} * warps);
     shared_memory_ = allocate(std::uint64_t{shared.spec.shared_base} + shared.spec.shared_bytes);
@@ -41,8 +45,10 @@ std::byte* Block::stray(std::uint64_t bytes, bool write) {
 }
 
 void Block::start(std::uint64_t index) {
-    index_ = index;
     const auto& spec = shared_->spec;
+    const auto& c = spec.cluster;
+    const auto columns = spec.grid.x / c.x, rows = spec.grid.y / c.y;
+    index_ = ((index / columns / rows * c.z) * spec.grid.y + index / columns % rows * c.y) * spec.grid.x + index % columns * c.x;
     const auto fill = [&](std::byte* p, std::uint64_t bytes) {
         std::uint64_t i = 0;
         for (; i + 4 <= bytes; i += 4) std::memcpy(p + i, &spec.poison, 4);
@@ -50,12 +56,13 @@ void Block::start(std::uint64_t index) {
     };
     fill(shared_memory_.get(), std::uint64_t{spec.shared_base} + spec.shared_bytes);
     fill(local_memory_.get(), std::uint64_t{shared_->program->source().local_bytes} * lanes * warps_.size());
-    barriers_.fill({});
+    barriers_.assign(barriers_.size(), {});
     output.clear();
     turn_ = {};
     strays_ = 0;
     fault_ = {};
     const auto threads = static_cast<std::uint32_t>(spec.block.count());
+    if (spec.shared_stride != 0) write_mbarrier(shared_memory_.get() + spec.cluster_barrier(), threads * static_cast<std::uint32_t>(c.count()));
     for (unsigned w = 0; w < warps_.size(); ++w) warps_[w].start(*this, w, threads);
     if (observer_ != nullptr) observer_->block_start(*this);
 }
@@ -170,11 +177,13 @@ void Block::fail_deadlock() {
     }
 }
 
-bool Block::is_complete(const Barrier& barrier) const {
+bool Block::is_complete(std::uint32_t id) const {
+    const auto& barrier = barriers_[id];
+    const auto* warps = warps_.data() + std::size_t{id / barrier_count} * warps_of_one_;
     std::uint32_t count = 0;
     bool everyone = true;
-    for (unsigned w = 0; w < warps_.size(); ++w) {
-        const Mask missing = warps_[w].live() & ~barrier.arrived[w];
+    for (unsigned w = 0; w < warps_of_one_; ++w) {
+        const Mask missing = warps[w].live() & ~barrier.arrived[w];
         everyone &= missing == 0;
         // A barrier counts in whole warps: a warp whose lanes have all arrived counts 32, as on the chip.
         if (barrier.arrived[w] != 0) count += missing == 0 ? lanes : static_cast<unsigned>(std::popcount(barrier.arrived[w]));
@@ -185,6 +194,8 @@ bool Block::is_complete(const Barrier& barrier) const {
 Flow Block::arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t threads, bool wait, Mask predicate) {
     if (id >= barrier_count)
         return warp.fail(FaultKind::bad_operand, active, "barrier " + std::to_string(id) + " of " + std::to_string(barrier_count));
+    const auto number = id;
+    id += warp.index() / warps_of_one_ * barrier_count;
     auto& barrier = barriers_[id];
     if (!barrier.active) {
         barrier = {};
@@ -192,10 +203,10 @@ Flow Block::arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t thre
         barrier.expected = threads;
     } else if (barrier.expected != threads) {
         return warp.fail(FaultKind::bad_operand, active,
-                         "barrier " + std::to_string(id) + " is waited for by " + std::to_string(barrier.expected) + " threads elsewhere and by " +
-                             std::to_string(threads) + " here (0: all of the block)");
+                         "barrier " + std::to_string(number) + " is waited for by " + std::to_string(barrier.expected) +
+                             " threads elsewhere and by " + std::to_string(threads) + " here (0: all of the block)");
     }
-    const auto w = warp.index();
+    const auto w = warp.index() % warps_of_one_;
     barrier.arrived[w] |= active;
     barrier.reduce_count += static_cast<std::uint32_t>(std::popcount(predicate & active));
     barrier.reduce_and &= (predicate & active) == active ? 1u : 0u;
@@ -206,7 +217,7 @@ Flow Block::arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t thre
         barrier.waiting[w] |= active;
         flow = warp.block_at_barrier(active, id);
     }
-    if (is_complete(barrier)) complete(id);
+    if (is_complete(id)) complete(id);
     return flow;
 }
 
@@ -214,13 +225,14 @@ void Block::complete(std::uint32_t id) {
     finished_[id] = barriers_[id];
     barriers_[id] = {};
     if (observer_) observer_->barrier({{index(), 0, 0}, BarrierKind::release, id, all_lanes});
-    for (auto& warp : warps_)
-        if (finished_[id].waiting[warp.index()] != 0) warp.release(id, finished_[id]);
+    const auto first = id / barrier_count * warps_of_one_;
+    for (unsigned w = 0; w < warps_of_one_; ++w)
+        if (finished_[id].waiting[w] != 0) warps_[first + w].release(id, finished_[id]);
 }
 
 void Block::lanes_gone(Warp&) {
-    for (std::uint32_t id = 0; id < barrier_count; ++id)
-        if (barriers_[id].active && is_complete(barriers_[id])) complete(id);
+    for (std::uint32_t id = 0; id < barriers_.size(); ++id)
+        if (barriers_[id].active && is_complete(id)) complete(id);
 }
 
 }  // namespace wmmadiag

@@ -43,6 +43,19 @@ struct GridSpec {
     bool last_block_first = false;                               // blocks begin in the opposite order; on one thread
     std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh;  // (device address, bytes) of global memory that nothing has written yet
     std::vector<Watched> watched;
+    // Blocks of a cluster run as one: their warps follow each other, and so do their shared memories, `shared_stride` bytes apart, with the
+    // cluster's mbarrier behind them; `shared_bytes` is for all. 0: the kernel knows of no clusters.
+    Dim3 cluster;
+    std::uint32_t shared_stride = 0, shared_of_one = 0;  // `shared_of_one`: bytes of each block's, from `shared_base`
+    [[nodiscard]] std::uint32_t cluster_barrier() const { return shared_stride * static_cast<std::uint32_t>(cluster.count()); }
+    // Whether these bytes of shared memory are some block's.
+    [[nodiscard]] bool shared_holds(std::uint64_t offset, std::uint64_t bytes) const {
+        const auto end = std::uint64_t{shared_base} + shared_bytes;
+        if (offset < shared_base || offset > end || bytes > end - offset) return false;
+        if (shared_stride == 0 || offset >= cluster_barrier()) return true;
+        const auto own = offset % shared_stride;
+        return own >= shared_base && own + bytes <= std::uint64_t{shared_base} + shared_of_one;
+    }
 };
 
 // What blocks of one launch share.
@@ -60,10 +73,13 @@ struct Shared {
 struct Barrier {
     bool active = false;
     std::uint32_t expected = 0;         // threads; 0 = all of the block
-    std::array<Mask, lanes> arrived{};  // per warp, lanes that arrived
+    std::array<Mask, lanes> arrived{};  // per warp of the block, lanes that arrived
     std::array<Mask, lanes> waiting{};  // of those, lanes that wait
     std::uint32_t reduce_and = 1, reduce_or = 0, reduce_count = 0;
 };
+
+// An mbarrier that so many threads arrive at.
+void write_mbarrier(std::byte* to, std::uint32_t count);
 
 enum class BlockStatus : std::uint8_t { running, done, faulted };
 
@@ -89,7 +105,6 @@ public:
     // bar.sync / bar.arrive / bar.red of `active` lanes of `warp`. `threads` 0 = the whole block.
     Flow arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t threads, bool wait, Mask predicate);
     void lanes_gone(Warp& warp);  // barriers no longer wait for them
-    [[nodiscard]] const Barrier& reduced(std::uint32_t id) const { return finished_[id]; }
 
     [[nodiscard]] Shared& shared() const { return *shared_; }
     [[nodiscard]] Observer* observer() const { return observer_; }
@@ -97,7 +112,8 @@ public:
     [[nodiscard]] std::byte* local_memory() const { return local_memory_.get(); }
     [[nodiscard]] std::byte* registers(unsigned warp) const;
     [[nodiscard]] std::uint32_t index() const { return static_cast<std::uint32_t>(index_); }
-    [[nodiscard]] Dim3 coordinates() const;
+    [[nodiscard]] Dim3 coordinates() const;                                // of the cluster's first block
+    [[nodiscard]] unsigned warps_of_one() const { return warps_of_one_; }  // of each block of the cluster
     [[nodiscard]] const std::vector<Warp>& warps() const { return warps_; }
     [[nodiscard]] const Fault& fault() const { return fault_; }
     [[nodiscard]] std::uint64_t executed() const;
@@ -105,7 +121,7 @@ public:
     std::byte* stray(std::uint64_t bytes, bool write);
     void count_stray() { ++strays_; }
     [[nodiscard]] std::uint64_t strays() const { return strays_; }
-    [[nodiscard]] const std::array<Barrier, barrier_count>& barriers() const { return barriers_; }
+    [[nodiscard]] const std::vector<Barrier>& barriers() const { return barriers_; }
 
     // Everything that a block's future depends on but global memory.
     struct State;
@@ -123,7 +139,7 @@ private:
     static Memory allocate(std::uint64_t bytes);
 
     void complete(std::uint32_t id);
-    [[nodiscard]] bool is_complete(const Barrier&) const;
+    [[nodiscard]] bool is_complete(std::uint32_t id) const;
     void fail_deadlock();
 
     // Whose turn it is.
@@ -147,15 +163,16 @@ private:
     bool waits_ = false;
     std::vector<Warp> warps_;
     std::vector<std::uint32_t> order_;
-    std::array<Barrier, barrier_count> barriers_{};
-    std::array<Barrier, barrier_count> finished_{};  // results of the last completed phase
+    unsigned warps_of_one_;
+    std::vector<Barrier> barriers_;  // of each block of the cluster, `barrier_count`
+    std::vector<Barrier> finished_;  // results of the last completed phase
     Memory registers_, shared_memory_, local_memory_;
     Fault fault_;
 };
 
 struct Block::State {
     std::vector<Warp> warps;
-    std::array<Barrier, barrier_count> barriers, finished;
+    std::vector<Barrier> barriers, finished;
     Turn turn;
     Fault fault;
     std::string output;

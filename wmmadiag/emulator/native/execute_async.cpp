@@ -135,6 +135,17 @@ bool arrive(MBarrier& barrier, std::uint32_t count) {
     return true;
 }
 
+}  // namespace
+
+void write_mbarrier(std::byte* to, std::uint32_t count) {
+    MBarrier barrier{};
+    barrier.mark = initialised;
+    barrier.expected = barrier.pending = count;
+    std::memcpy(to, &barrier, sizeof barrier);
+}
+
+namespace {
+
 enum class BarrierOp : std::uint8_t { init, inval, arrive, arrive_drop, test_wait, try_wait, async_arrive, async_arrive_noinc };
 
 // s: address, then count or state or parity. d: state, or the predicate of a wait. flag wide_state: s[1] is a state token.

@@ -81,10 +81,11 @@ bool find_wide_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, Access
     };
     const auto& spec = shared.spec;
     auto* ours = block.shared_memory() + spec.shared_base;
-    if (inst.space == Space::shared) return within(spec.shared_base, spec.shared_bytes, ours);
+    const auto shared_bytes = spec.shared_stride == 0 ? spec.shared_bytes : 0;  // those of a cluster have gaps between them
+    if (inst.space == Space::shared) return within(spec.shared_base, shared_bytes, ours);
     const auto first = first_address(warp, inst);
     if (inst.space == Space::generic && space_of(first) != Space::global)
-        return space_of(first) == Space::shared && within(shared_window + spec.shared_base, spec.shared_bytes, ours);
+        return space_of(first) == Space::shared && within(shared_window + spec.shared_base, shared_bytes, ours);
     auto* allocation = shared.memory->find(first);
     if (allocation == nullptr || allocation->touched != nullptr) return false;
     const bool write = kind == AccessKind::store;
@@ -106,6 +107,7 @@ bool find_wide_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, Access
     if ((inst.flags & flag::address32) == 0) return find_wide_offsets(warp, inst, bytes, kind, to);
     const auto& block = warp.block();
     const auto& spec = block.shared().spec;
+    if (spec.shared_stride != 0) return false;
     return offsets_within<std::uint32_t>(warp, inst, spec.shared_base, spec.shared_bytes, bytes, block.shared_memory() + spec.shared_base, to);
 }
 

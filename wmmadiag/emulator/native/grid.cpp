@@ -25,8 +25,9 @@ public:
         shared_.memory = &memory;
         shared_.check_table = request.check_table;
         shared_.tracking = parallel;
-        warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
-        blocks_ = request.spec.grid.count();
+        const auto together = request.spec.cluster.count();
+        warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes * together);
+        blocks_ = request.spec.grid.count() / together;
     }
 
     RunResult run(unsigned threads, const std::function<bool()>& poll) {
@@ -107,7 +108,7 @@ private:
             if (result_.standings.size() >= most) return;
             if (warp.running() != 0) result_.standings.push_back({block.index(), warp.index(), warp.pc(), warp.running(), GroupState::ready, 0});
             for (const auto& group : warp.groups())
-                result_.standings.push_back({block.index(), warp.index(), group.pc, group.mask, group.state, group.barrier});
+                result_.standings.push_back({block.index(), warp.index(), group.pc, group.mask, group.state, group.barrier % barrier_count});
         }
     }
 
@@ -126,7 +127,8 @@ private:
         const auto next = [this](std::uint64_t& index) {
             const auto position = next_++;
             index = shared_.spec.last_block_first ? blocks_ - 1 - position : position;
-            if (request_.begun != nullptr) std::atomic_ref(*request_.begun).store(std::min(position + 1, blocks_), std::memory_order_relaxed);
+            if (request_.begun != nullptr)
+                std::atomic_ref(*request_.begun).store(std::min(position + 1, blocks_) * shared_.spec.cluster.count(), std::memory_order_relaxed);
             return position < blocks_;
         };
         const auto run = [this](Resident& one, std::uint64_t length, BlockStatus& status) { return slice(*one.block, one.executed, length, status); };

@@ -189,6 +189,24 @@ enum class Preset : std::uint8_t {
     dynamic_smem_size,
     total_smem_size,
     zero,
+    // Of the cluster of blocks: where the block stands in it, how large it is, where it stands in the grid, and how many there are.
+    cluster_ctaid_x,
+    cluster_ctaid_y,
+    cluster_ctaid_z,
+    cluster_nctaid_x,
+    cluster_nctaid_y,
+    cluster_nctaid_z,
+    clusterid_x,
+    clusterid_y,
+    clusterid_z,
+    nclusterid_x,
+    nclusterid_y,
+    nclusterid_z,
+    cluster_ctarank,
+    cluster_nctarank,
+    shared_stride,    // bytes from one block's shared memory to the next one's
+    cluster_barrier,  // address in shared memory of the mbarrier that all threads of the cluster arrive at
+    last = cluster_barrier,
 };
 
 struct PresetSlot {

@@ -13,8 +13,10 @@ constexpr std::uint32_t no_limit = 0xffffffffu;
 
 std::uint64_t preset_value(Preset preset, unsigned lane, std::uint32_t thread, const Warp& warp) {
     const auto& spec = warp.block().shared().spec;
-    const auto c = warp.block().coordinates();
-    const Dim3 b = spec.block;
+    const Dim3 b = spec.block, s = spec.cluster;
+    const auto rank = warp.index() / warp.block().warps_of_one();
+    const Dim3 in{rank % s.x, rank / s.x % s.y, rank / s.x / s.y}, first = warp.block().coordinates();
+    const Dim3 c{first.x + in.x, first.y + in.y, first.z + in.z};
     switch (preset) {
         case Preset::tid_x: return thread % b.x;
         case Preset::tid_y: return thread / b.x % b.y;
@@ -29,7 +31,7 @@ std::uint64_t preset_value(Preset preset, unsigned lane, std::uint32_t thread, c
         case Preset::nctaid_y: return spec.grid.y;
         case Preset::nctaid_z: return spec.grid.z;
         case Preset::laneid: return lane;
-        case Preset::warpid: return warp.index();
+        case Preset::warpid: return warp.index() % warp.block().warps_of_one();
         case Preset::nwarpid: return (b.count() + lanes - 1) / lanes;
         case Preset::smid: return warp.block().index();
         case Preset::nsmid: return spec.grid.count();
@@ -39,7 +41,23 @@ std::uint64_t preset_value(Preset preset, unsigned lane, std::uint32_t thread, c
         case Preset::lanemask_gt: return ~((Mask{2} << lane) - 1);
         case Preset::lanemask_ge: return ~((Mask{1} << lane) - 1);
         case Preset::dynamic_smem_size: return spec.dynamic_bytes;
-        case Preset::total_smem_size: return spec.shared_bytes;
+        case Preset::total_smem_size: return spec.shared_stride != 0 ? spec.shared_of_one : spec.shared_bytes;
+        case Preset::cluster_ctaid_x: return in.x;
+        case Preset::cluster_ctaid_y: return in.y;
+        case Preset::cluster_ctaid_z: return in.z;
+        case Preset::cluster_nctaid_x: return s.x;
+        case Preset::cluster_nctaid_y: return s.y;
+        case Preset::cluster_nctaid_z: return s.z;
+        case Preset::clusterid_x: return c.x / s.x;
+        case Preset::clusterid_y: return c.y / s.y;
+        case Preset::clusterid_z: return c.z / s.z;
+        case Preset::nclusterid_x: return spec.grid.x / s.x;
+        case Preset::nclusterid_y: return spec.grid.y / s.y;
+        case Preset::nclusterid_z: return spec.grid.z / s.z;
+        case Preset::cluster_ctarank: return rank;
+        case Preset::cluster_nctarank: return s.count();
+        case Preset::shared_stride: return spec.shared_stride;
+        case Preset::cluster_barrier: return spec.cluster_barrier();
         case Preset::gridid:
         case Preset::zero: return 0;
     }
@@ -58,7 +76,7 @@ void Warp::start(Block& block, std::uint32_t index, std::uint32_t threads) {
     index_ = index;
     pc_ = 0;
     limit_ = no_limit;
-    const auto first = index * lanes;
+    const auto first = index % block.warps_of_one() * lanes;
     live_ = threads - first >= lanes ? all_lanes : (Mask{1} << (threads - first)) - 1;
     mask_ = live_;
     executed_ = 0;

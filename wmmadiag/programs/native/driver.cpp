@@ -360,12 +360,17 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* threads, CUfunction fu
 }
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned shared, CUstream stream, void** arguments) {
-    WMMADIAG_LOCKED;
-    const auto& info = reinterpret_cast<Function*>(function)->info;
-    return result(launch(info, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments, shared, stream, true));
+    return launch_function(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream, arguments, nullptr, true);
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                         unsigned shared, CUstream stream, void** arguments, void** extra) {
+    return launch_function(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream, arguments, extra, false);
+}
+
+}  // extern "C"
+
+CUresult wmmadiag::launch_function(CUfunction function, dim3 grid, dim3 block, unsigned shared, CUstream stream, void** arguments, void** extra,
+                                   LaunchWay way) {
     WMMADIAG_LOCKED;
     const auto& info = reinterpret_cast<Function*>(function)->info;
     std::vector<void*> parts;
@@ -377,7 +382,5 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
         for (int i = 0; i < info.count; ++i) parts.push_back(buffer + info.offsets[i]);
         arguments = parts.data();
     }
-    return result(launch(info, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments, shared, stream, false));
+    return result(launch(info, grid, block, arguments, shared, stream, way));
 }
-
-}  // extern "C"

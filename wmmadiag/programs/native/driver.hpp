@@ -19,6 +19,9 @@ struct Function {
     CUmodule module = nullptr;
 };
 
+// Launches a kernel by the addresses of its arguments, or by a buffer with them.
+CUresult launch_function(CUfunction function, dim3 grid, dim3 block, unsigned shared, CUstream stream, void** arguments, void** extra, LaunchWay way);
+
 // cuda.h and driver_types.h number their errors alike.
 inline CUresult result(cudaError_t error) { return static_cast<CUresult>(error); }
 

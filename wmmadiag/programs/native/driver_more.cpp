@@ -188,20 +188,9 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* threads, CUfu
     return cuOccupancyMaxPotentialBlockSize(grid, threads, function, shared_of, shared, limit);
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra) {
-    bool cooperative = false;
-    for (unsigned i = 0; i < config->numAttrs; ++i) {
-        const auto& one = config->attrs[i];
-        if (one.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = one.value.cooperative != 0;
-        const auto cluster = one.value.clusterDim;
-        if (one.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster.x * cluster.y * cluster.z > 1)
-            return refused("cuLaunchKernelEx", "a launch with clusters of blocks is not emulated",
-                           "launch it without CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION", CUDA_ERROR_NOT_SUPPORTED);
-    }
-    if (cooperative)
-        return cuLaunchCooperativeKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
-                                         config->blockDimZ, config->sharedMemBytes, config->hStream, arguments);
-    return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY, config->blockDimZ,
-                          config->sharedMemBytes, config->hStream, arguments, extra);
+    return launch_function(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
+                           {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, config->hStream, arguments, extra,
+                           way_of(*config));
 }
 
 }  // extern "C"

@@ -33,6 +33,7 @@ struct Node {
     const Node* origin = nullptr;  // the node that it is a copy of
     Graph* graph = nullptr;        // that holds it
     bool enabled = true;
+    LaunchWay way;                  // of a kernel
     cudaKernelNodeParams kernel{};  // of a kernel; the addresses of its arguments are in `addresses`
     cudaMemcpy3DParms copied{};     // of a copy, of a fill, of a call of the host: for the program to ask
     cudaMemsetParams filled{};
@@ -77,7 +78,7 @@ cudaGraph_t handle_of(std::shared_ptr<Graph> graph);
 Capture* capture_of(cudaStream_t stream);
 Node* captured_node(cudaStream_t stream);
 // Says of a kernel's node what is launched.
-void describe(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared);
+void describe(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, LaunchWay way);
 
 // Gives conditions their values, as each run of their graph begins.
 void begin(const Graph& graph);

@@ -234,8 +234,8 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, cudaLaunchAttr
     if (node == nullptr || value == nullptr || node_of(node)->type != cudaGraphNodeTypeKernel) return failed(cudaErrorInvalidValue);
     const auto cluster = value->clusterDim;
     if (attribute == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1)
-        return not_for_nodes("cudaGraphKernelNodeSetAttribute", "clusters of blocks are not emulated",
-                             "leave out cudaLaunchAttributeClusterDimension");
+        return not_for_nodes("cudaGraphKernelNodeSetAttribute", "a node cannot be given a cluster here",
+                             "capture the kernel from cudaLaunchKernelEx");
     if (attribute == cudaLaunchAttributeCooperative && value->cooperative != 0)
         return not_for_nodes("cudaGraphKernelNodeSetAttribute", "a node cannot be made a cooperative launch here",
                              "capture the kernel from cudaLaunchCooperativeKernel");

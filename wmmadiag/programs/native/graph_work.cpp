@@ -73,12 +73,13 @@ void join(Capture& to, const Capture& from) {
         if (std::find(to.last.begin(), to.last.end(), one) == to.last.end()) to.last.push_back(one);
 }
 
-void describe(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared) {
+void describe(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, LaunchWay way) {
     std::vector<std::byte> kept(kernel.parameter_bytes);
     for (int i = 0; i < kernel.count; ++i) std::memcpy(kept.data() + kernel.offsets[i], arguments[i], kernel.sizes[i]);
     node.arguments = std::move(kept);
     node.addresses.clear();
     for (int i = 0; i < kernel.count; ++i) node.addresses.push_back(node.arguments.data() + kernel.offsets[i]);
+    node.way = way;
     node.kernel = {};
     node.kernel.func = reinterpret_cast<void*>(kernel.body);
     node.kernel.gridDim = grid;
@@ -96,8 +97,8 @@ cudaError_t added(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t*
 
 cudaError_t set_launch(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared) {
     GraphWork work;
-    if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, false, work); error != cudaSuccess) return error;
-    describe(node, kernel, grid, block, arguments, shared);
+    if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, node.way, work); error != cudaSuccess) return error;
+    describe(node, kernel, grid, block, arguments, shared, node.way);
     return changed(&node, work);
 }
 

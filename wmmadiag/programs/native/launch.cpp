@@ -34,7 +34,7 @@ std::int64_t registers_of(const KernelInfo& kernel) { return host().property(("r
 std::uint64_t& limit_of(const KernelInfo& kernel) { return limits().try_emplace(kernel.id, 48 * 1024).first->second; }
 
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::size_t shared, bool cooperative) {
+cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::size_t shared, LaunchWay way) {
     const auto property = [](const char* name) { return static_cast<std::uint64_t>(host().property(name)); };
     const auto threads = std::uint64_t{block.x} * block.y * block.z;
     const auto refused = [](cudaError_t error, const std::string& why, const std::string& hint) {
@@ -63,7 +63,12 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
                        shared + kernel.static_shared > property("sharedMemPerBlockOptin")
                            ? "the device has " + std::to_string(property("sharedMemPerBlockOptin")) + " bytes for a block: use smaller tiles"
                            : "call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) first");
-    if (cooperative) {
+    const auto cluster = way.in_cluster();
+    if (const auto blocks = std::uint64_t{cluster.x} * cluster.y * cluster.z;
+        blocks == 0 || blocks > 16 || grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0)
+        return refused(cudaErrorInvalidClusterSize, "a cluster of " + std::to_string(blocks) + " blocks",
+                       "a cluster has 8 blocks at most (16 with the opt-in), and the grid is a multiple of it in each direction");
+    if (way.cooperative) {
         const auto blocks = std::uint64_t{grid.x} * grid.y * grid.z;
         const auto fit = std::max<std::uint64_t>(property("maxThreadsPerMultiProcessor") / ((threads + 31) / 32 * 32), 1);
         if (blocks > fit * property("multiProcessorCount"))
@@ -91,10 +96,10 @@ cudaError_t kernel_at(const void* address, KernelInfo& to) {
     return cudaSuccess;
 }
 
-cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, bool cooperative,
+cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, LaunchWay way,
                             std::function<cudaError_t()>& work) {
     if (const auto before = status(); before != cudaSuccess) return before;
-    if (const auto error = launchable(kernel, grid, block, shared, cooperative); error != cudaSuccess) return error;
+    if (const auto error = launchable(kernel, grid, block, shared, way); error != cudaSuccess) return error;
     std::vector<std::byte> packed(kernel.parameter_bytes);
     for (int i = 0; i < kernel.count; ++i) std::memcpy(packed.data() + kernel.offsets[i], arguments[i], kernel.sizes[i]);
     work = [=, parameters = std::move(packed)] {
@@ -109,7 +114,7 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
         record.parameter_bytes = parameters.size();
         record.file = here().file;
         record.line = here().line;
-        record.cooperative = cooperative ? 1 : 0;
+        record.cluster = way.cluster;
         record.stream = several_streams() ? 1 : 0;
         std::uint64_t count = 0;
         const auto error = static_cast<cudaError_t>(host().launch(&record, &count));
@@ -120,11 +125,11 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
     return cudaSuccess;
 }
 
-cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative) {
+cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, LaunchWay way) {
     std::function<cudaError_t()> work;
-    if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, cooperative, work); error != cudaSuccess) return error;
+    if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, way, work); error != cudaSuccess) return error;
     const auto error = submit(stream, std::move(work), cudaGraphNodeTypeKernel);
-    if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) describe(*node, kernel, grid, block, arguments, shared);
+    if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) describe(*node, kernel, grid, block, arguments, shared, way);
     return error;
 }
 
@@ -205,20 +210,9 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 bl
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
     WMMADIAG_LOCKED;
-    bool cooperative = false;
-    for (unsigned i = 0; i < config->numAttrs; ++i) {
-        const auto& one = config->attrs[i];
-        if (one.id == cudaLaunchAttributeCooperative) cooperative = one.val.cooperative != 0;
-        const auto cluster = one.val.clusterDim;
-        if (one.id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1) {
-            report("launch", "unsupported", "error", "a launch with clusters of blocks is not emulated",
-                   "launch it without cudaLaunchAttributeClusterDimension");
-            return failed(cudaErrorNotSupported);
-        }
-    }
     KernelInfo kernel;
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
-    return launch(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, cooperative);
+    return launch(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, way_of(*config));
 }
 
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
@@ -227,7 +221,8 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         return allow_shared(kernel, value);
-    } else if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout) {
+    } else if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout && attribute != cudaFuncAttributeNonPortableClusterSizeAllowed &&
+               attribute != cudaFuncAttributeClusterSchedulingPolicyPreference) {
         return failed(cudaErrorNotSupported);
     }
     return status();
@@ -251,6 +246,20 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, std::size_t shared) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+}
+
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function, const cudaLaunchConfig_t* config) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    const auto in = way_of(*config).in_cluster(), block = config->blockDim;
+    const auto at_once = blocks_at_once(kernel, static_cast<int>(block.x * block.y * block.z), config->dynamicSmemBytes);
+    *clusters = static_cast<int>(host().property("multiProcessorCount") * at_once / std::max(in.x * in.y * in.z, 1u));
+    return status();
+}
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, const void*, const cudaLaunchConfig_t*) {
+    *blocks = 8;
+    return status();
 }
 
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, const void* function, int blocks, int) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -106,10 +107,31 @@ struct KernelInfo {
     const std::uint32_t* sizes = nullptr;
     std::uint64_t body = 0;  // where the host's function of it begins; 0: of a module
 };
+// How, besides: `cluster` has x + 256 y + 65536 z of a cluster of blocks, 0: as the kernel was compiled.
+struct LaunchWay {
+    bool cooperative = false;
+    std::uint32_t cluster = 0;
+    LaunchWay(bool cooperative = false) : cooperative(cooperative) {}  // NOLINT: the one that most launches need
+    [[nodiscard]] dim3 in_cluster() const { return cluster == 0 ? dim3(1, 1, 1) : dim3(cluster & 255, cluster >> 8 & 255, cluster >> 16); }
+};
+// What launch attributes of the runtime or the driver say (their names differ, their numbers do not).
+template <class Config>
+LaunchWay way_of(const Config& config) {
+    LaunchWay way;
+    for (unsigned i = 0; i < config.numAttrs; ++i) {
+        cudaLaunchAttribute one;
+        static_assert(sizeof one == sizeof config.attrs[i]);
+        std::memcpy(&one, &config.attrs[i], sizeof one);
+        const auto c = one.val.clusterDim;
+        if (one.id == cudaLaunchAttributeCooperative) way.cooperative = one.val.cooperative != 0;
+        if (one.id == cudaLaunchAttributeClusterDimension) way.cluster = c.x | c.y << 8 | c.z << 16;
+    }
+    return way;
+}
 // Launches a kernel; `arguments`: the addresses of its arguments.
-cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative);
+cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, LaunchWay way);
 // The same as a piece of work that is yet to run; an error where the chip would refuse it.
-cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, bool cooperative,
+cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, LaunchWay way,
                             std::function<cudaError_t()>& work);
 // The kernel whose body holds an address.
 cudaError_t kernel_at(const void* address, KernelInfo& to);
@@ -125,8 +147,9 @@ struct LaunchRecord {
     const void* parameters = nullptr;
     std::uint64_t parameter_bytes = 0;
     const char* file = "";
-    std::int32_t line = 0, cooperative = 0;
-    std::uint64_t stream = 0;  // whether there are several: then what it touches is to be told (`wmmadiag_touches`)
+    std::int32_t line = 0;
+    std::uint32_t cluster = 0;  // as `LaunchWay` has it
+    std::uint64_t stream = 0;   // whether there are several: then what it touches is to be told (`wmmadiag_touches`)
 };
 }  // namespace wmmadiag
 

@@ -60,7 +60,7 @@ ROWS = (
         "fence.proxy.async.space",
         op="fence",
         defaults={"proxy": "async"},
-        space="global shared::cta=shared",
+        space="global shared::cta=shared shared::cluster=shared",
         since="8.0 sm_90",
     ),
     form(

@@ -1,6 +1,7 @@
 """Loads, stores, atomics, prefetch, address conversion. Source: PTX ISA 9.x, "Data Movement and Conversion".
 
-Address spaces are written with their sub-space (`shared::cta`), which names the same memory without clusters.
+Address spaces are written with their sub-space (`shared::cta`, `shared::cluster`): an address in shared memory says
+whose it is.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from collections.abc import Iterator
 
 from wmmadiag.ptx.instructions.form import Form, form
 
-SPACES = "const global local param param::entry=param param::func=param shared shared::cta=shared"
-SHARED = "shared shared::cta=shared"
+SPACES = (
+    "const global local param param::entry=param param::func=param shared shared::cta=shared shared::cluster=shared"
+)
+SHARED = "shared shared::cta=shared shared::cluster=shared"
 SCOPE = "cta cluster gpu sys"
-_WINDOWS = "const global local param param::entry=param shared shared::cta=shared"
-_STORED = "global local param param::func=param shared shared::cta=shared"
+_WINDOWS = "const global local param param::entry=param shared shared::cta=shared shared::cluster=shared"
+_STORED = "global local param param::func=param shared shared::cta=shared shared::cluster=shared"
 _SCALARS = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _GENERIC = {"space": "generic"}
 _POLICIES = "7.4 sm_80"

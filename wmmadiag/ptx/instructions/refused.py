@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _TMA = "TMA (bulk asynchronous copy) is not emulated"
 _TEX = "textures and surfaces are not emulated"
-_CLUSTER = "thread-block clusters and distributed shared memory are not emulated"
+_REMOTE = "stores that count towards an mbarrier are not emulated"
 _STACK = "run-time stack allocation is not emulated"
 _MULTIMEM = "multimem (multicast memory) is not emulated"
 
@@ -19,8 +19,8 @@ REFUSED = {
     "cp.reduce": _TMA,
     "cp.async.bulk.prefetch": _TMA,
     "st.bulk": _TMA,
-    "st.async": _CLUSTER,
-    "red.async": _CLUSTER,
+    "st.async": _REMOTE,
+    "red.async": _REMOTE,
     "tensormap": _TMA,
     "prefetch.tensormap": _TMA,
     "mma.sp": "sparse mma is not emulated",
@@ -36,11 +36,7 @@ REFUSED = {
     "sured": _TEX,
     "suq": _TEX,
     "istypep": _TEX,
-    "mapa": _CLUSTER,
-    "getctarank": _CLUSTER,
-    "barrier.cluster": _CLUSTER,
-    "clusterlaunchcontrol": _CLUSTER,
-    ".shared::cluster": _CLUSTER,
+    "clusterlaunchcontrol": "the hardware's queue of clusters is not emulated",
     "alloca": _STACK,
     "stacksave": _STACK,
     "stackrestore": _STACK,

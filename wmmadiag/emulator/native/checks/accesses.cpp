@@ -44,15 +44,17 @@ public:
         if (event.space != Space::shared) return;
         auto& reach = reach_[event.where.pc];
         std::uint64_t low = ~std::uint64_t{0}, high = 0;
-        if (event.active == all_lanes) {
+        const auto stride = shared_.spec.shared_stride;
+        if (event.active == all_lanes && stride == 0) {
             for (unsigned l = 0; l < lanes; ++l) {
                 low = std::min(low, event.addresses[l]);
                 high = std::max(high, event.addresses[l]);
             }
         } else {
             for (Mask m = event.active; m != 0; m &= m - 1) {
-                low = std::min(low, event.addresses[std::countr_zero(m)]);
-                high = std::max(high, event.addresses[std::countr_zero(m)]);
+                const auto address = own(event.addresses[std::countr_zero(m)]);
+                low = std::min(low, address);
+                high = std::max(high, address);
             }
         }
         if (low < reach.low) {
@@ -82,7 +84,13 @@ public:
     }
 
 private:
-    static RawFinding seen(const MemoryEvent& event, const char* kind, std::uint64_t value, std::uint64_t at) {
+    // In a cluster, an address as the block has it whose memory it is.
+    [[nodiscard]] std::uint64_t own(std::uint64_t address) const {
+        const auto stride = shared_.spec.shared_stride;
+        return stride == 0 ? address : address % stride;
+    }
+
+    RawFinding seen(const MemoryEvent& event, const char* kind, std::uint64_t value, std::uint64_t at) const {
         RawFinding f;
         f.check = "accesses";
         f.kind = kind;
@@ -96,7 +104,7 @@ private:
         f.count = 1;
         for (Mask m = event.active; m != 0; m &= m - 1) {
             f.lane = static_cast<std::uint32_t>(std::countr_zero(m));
-            if (event.addresses[f.lane] == at) break;
+            if (own(event.addresses[f.lane]) == at) break;
         }
         return f;
     }

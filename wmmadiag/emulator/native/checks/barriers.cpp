@@ -25,7 +25,7 @@ struct Phase {
 
 struct BlockBarriers {
     const Block* block = nullptr;
-    std::array<Phase, barrier_count> phases{};
+    std::vector<Phase> phases;  // of each block of the cluster, `barrier_count`
     std::array<Mask, most_warps> left{};
     std::array<std::uint32_t, most_warps> left_pc{};
 };
@@ -43,15 +43,16 @@ public:
         auto& b = blocks_[block.index()];
         b = {};
         b.block = &block;
+        b.phases.resize(block.barriers().size());
     }
 
     void block_end(const Block& block) override {
         auto& b = blocks_[block.index()];
-        for (std::uint32_t id = 0; id < barrier_count; ++id) {
+        for (std::uint32_t id = 0; id < b.phases.size(); ++id) {
             const auto& phase = b.phases[id];
             for (unsigned w = 0; w < most_warps && phase.any; ++w)
                 if (phase.arrived[w] != 0) {
-                    add("unfinished", block.index(), w, phase.pc[w], no_pc, phase.arrived[w], {id});
+                    add("unfinished", block.index(), w, phase.pc[w], no_pc, phase.arrived[w], {id % barrier_count});
                     break;
                 }
         }
@@ -92,7 +93,7 @@ public:
         }
         const auto w = event.where.warp;
         if (phase.arrived[w] != 0 && phase.pc[w] != event.where.pc)
-            add("divergent", event.where.block, w, event.where.pc, phase.pc[w], event.active, {event.barrier, phase.arrived[w]});
+            add("divergent", event.where.block, w, event.where.pc, phase.pc[w], event.active, {event.barrier % barrier_count, phase.arrived[w]});
         phase.arrived[w] |= event.active;
         phase.pc[w] = event.where.pc;
         phase.any = true;
@@ -116,8 +117,9 @@ public:
     }
 
 private:
-    void complete(const BlockBarriers& b, std::uint32_t block, std::uint32_t id) {
-        const auto& phase = b.phases[id];
+    void complete(const BlockBarriers& b, std::uint32_t block, std::uint32_t number) {
+        const auto& phase = b.phases[number];
+        const auto id = number % barrier_count;
         unsigned first = most_warps;
         for (unsigned w = 0; w < most_warps; ++w) {
             if (phase.arrived[w] == 0) continue;
@@ -130,7 +132,8 @@ private:
                 add("exited-lanes", block, w, phase.pc[w], b.left_pc[w], phase.arrived[w], {id, gone});
         }
         if (first == most_warps || id != 0) return;  // others are for some of the warps
-        for (unsigned w = 0; w < b.block->warps().size(); ++w)
+        const auto begin = number / barrier_count * b.block->warps_of_one();
+        for (unsigned w = begin; w < begin + b.block->warps_of_one(); ++w)
             if (phase.arrived[w] == 0 && b.left[w] != 0)
                 add("exited-warps", block, first, phase.pc[first], b.left_pc[w], phase.arrived[first], {id, static_cast<std::int64_t>(w)});
     }

@@ -69,7 +69,7 @@ void Races::survey() {
                          *reinterpret_cast<const Mask*>(shared_.program->constants() + (inst.s[0] & ~constant_bit)) == all_lanes;
         tiles_ |= inst.execute == warp_barrier->execute && !all;
     }
-    partly_ |= synchronises_;
+    partly_ |= synchronises_ || shared_.spec.cluster.count() > 1;
 }
 
 void Races::block_start(const Block& block) {
@@ -102,7 +102,7 @@ void Races::block_start(const Block& block) {
     b.read_lane.assign(cells, 0);
     b.copies.clear();
     b.free_copies.clear();
-    b.phases.fill({});
+    b.phases.assign(barrier_count * shared_.spec.cluster.count(), {});
     last_ = made.get();
     states_[b.index] = std::move(made);
 }

@@ -196,7 +196,7 @@ struct BlockState {
     std::vector<Lane> write_lane, read_lane;
     std::vector<Copy> copies;
     std::vector<std::uint32_t> free_copies;
-    std::array<Phase, barrier_count> phases{};
+    std::vector<Phase> phases;                                     // of each block of the cluster, `barrier_count`
     std::map<std::pair<Space, std::uint64_t>, Released> released;  // by address
     std::unordered_map<std::uint64_t, Coherence> coherence;        // of shared memory
     // Where warps part into groups that synchronise: when each lane of a warp read a granule last; by `lane_key`.

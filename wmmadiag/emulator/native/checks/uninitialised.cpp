@@ -42,6 +42,7 @@ void Uninitialised::block_start(const Block& block) {
     }
     state->origins_used = false;
     state->shared.fill(true);
+    if (shared_.spec.shared_stride != 0) state->shared.clear(shared_.spec.cluster_barrier(), shared_bytes);
     state->local.fill(true);
     for (const auto& [pc, writer] : state->writers) state->writer_of[pc] = 0;
     state->writers.clear();
