@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +15,7 @@ from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator import native
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
-from wmmadiag.emulator.launch_limits import check_shape, cluster_of
+from wmmadiag.emulator.launch_limits import check_shape
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.memory_layout import (
     ARGUMENT_BASE,
@@ -28,6 +27,7 @@ from wmmadiag.emulator.memory_layout import (
 )
 from wmmadiag.emulator.naming import ArrayNames
 from wmmadiag.emulator.output_words import Words, watched
+from wmmadiag.emulator.shared_memory import clusters_of, shared_bytes, shared_extents, watchable, whole_shared
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Launch, RunStats, struct_bytes
 from wmmadiag.launch.overlaps import together
@@ -85,10 +85,6 @@ POISON = 0x7FFF7EAD
 """What shared and local memory holds before the kernel writes it: a NaN as f32, and two NaNs as f16."""
 REGISTER_POISON = 0x7FFF7EAF
 """The same for registers that are read before they are written."""
-MOST_WARPS, OF_ONE_BLOCK = 32, frozenset(("races", "reversed", "barriers"))
-"""Warps of a block, or of a cluster, that these checks of the engine can watch."""
-BARRIER_BYTES, CLUSTER_ALIGN = 8, 128
-"""Of a cluster's barrier, and of each block's shared memory in it."""
 _COOPERATIVE_PATIENCE = 1 << 14
 """Warp instructions until a block that does not end lets the next one go on, where blocks are known to wait for each
 other."""
@@ -166,7 +162,7 @@ class EmulatedKernel:
         table: list[tuple[int, int, int, int]] = []
         if "outputs" in options.checks:
             table, self.output_words = watched(launch, extents)
-        extents += self._shared_extents(launch)
+        extents += shared_extents(self.kernel, launch)
         start = time.perf_counter()
         result = native.engine().run(
             *self.placed(launch, regions),
@@ -179,8 +175,8 @@ class EmulatedKernel:
             options.eager_copies,
             self._in_order,
             options.observer,
-            list(self.watchable(launch)),
-            **({"cluster": clusters} if (clusters := self._clusters(launch)) else {}),
+            list(watchable(self.kernel, launch, self.options.checks)),
+            **({"cluster": clusters} if (clusters := clusters_of(self.kernel, launch)) else {}),
             **({"check_table": list(options.check_table)} if options.check_table else {}),
             **({"watched": table} if table else {}),
             **({"patience": self.patience} if self.patience else {}),
@@ -258,15 +254,12 @@ class EmulatedKernel:
         """What every run of the engine takes first: the program, its shape and its memory; `regions`: of `memory`."""
         rows = [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions]
         layout = self.kernel.layout
-        shared = layout.opened_shared + self.shared_bytes(launch)
-        if clusters := self._clusters(launch):
-            *cluster, stride, _ = clusters
-            shared = math.prod(cluster) * stride + BARRIER_BYTES - layout.shared_begin
+        shared = whole_shared(self.kernel, launch)
         return self.kernel.program, launch.grid, launch.block, rows, layout.shared_begin, shared, launch.shared_bytes
 
     def fault(self, fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], launch: Launch) -> WmmadiagError:
         """The error for a fault as the engine reports it; `standings`: where groups of lanes stand."""
-        extents = self.memory(launch)[1] + self._shared_extents(launch)
+        extents = self.memory(launch)[1] + shared_extents(self.kernel, launch)
         return fault_error(fault, standings, LaunchView(self.kernel, launch.grid, self._names.named(extents, launch)))
 
     def extents(self, launch: Launch) -> list[MemoryExtent]:
@@ -275,7 +268,7 @@ class EmulatedKernel:
 
     def named_memory(self, launch: Launch) -> NamedExtents:
         """All memory that has a name: `extents`, the block's shared arrays, and a thread's local memory."""
-        return self._names.named(self.memory(launch)[1] + self._shared_extents(launch), launch)
+        return self._names.named(self.memory(launch)[1] + shared_extents(self.kernel, launch), launch)
 
     @property
     def patience(self) -> int:
@@ -284,23 +277,7 @@ class EmulatedKernel:
 
     def shared_bytes(self, launch: Launch) -> int:
         """Bytes of shared memory that a block has, static and dynamic."""
-        return self.kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else self.kernel.static_shared
-
-    def _clusters(self, launch: Launch) -> tuple[int, int, int, int, int] | None:
-        """Blocks of a cluster in x, y and z, bytes from one's shared memory to the next one's, and of each; None where
-        the kernel knows of no clusters."""
-        if not self.kernel.clusters:
-            return None
-        own = self.kernel.layout.opened_shared + self.shared_bytes(launch)
-        x, y, z = cluster_of(self.kernel, launch)
-        return x, y, z, align_up(self.kernel.layout.shared_begin + own, CLUSTER_ALIGN), own
-
-    def watchable(self, launch: Launch) -> tuple[str, ...]:
-        """The engine's checks that can watch a launch: some know so many warps at once, and a cluster has more."""
-        clusters = self._clusters(launch)
-        if clusters is None or math.prod(clusters[:3]) * -(-math.prod(launch.block) // 32) <= MOST_WARPS:
-            return self.options.checks
-        return tuple(one for one in self.options.checks if one not in OF_ONE_BLOCK)
+        return shared_bytes(self.kernel, launch)
 
     def static_arrays(self) -> dict[str, int]:
         """Bytes of each static shared array, by its name in the source."""
@@ -385,38 +362,3 @@ class EmulatedKernel:
                 regions.append((base, image, writable))
                 extents.append(MemoryExtent(name, "global", base, image.nbytes))
         return regions, extents
-
-    def _shared_extents(self, launch: Launch) -> list[MemoryExtent]:
-        local = MemoryExtent("the thread's local memory", "local", 0, self.kernel.local_bytes)
-        clusters = self._clusters(launch)
-        if clusters is None:
-            return [*self._block_extents(launch), local]
-        *cluster, stride, _ = clusters
-        barrier = MemoryExtent("the cluster's barrier", "shared", math.prod(cluster) * stride, BARRIER_BYTES)
-        return [
-            *(
-                replace(one, start=one.start + rank * stride)
-                for rank in range(math.prod(cluster))
-                for one in self._block_extents(launch)
-            ),
-            barrier,
-            local,
-        ]
-
-    def _block_extents(self, launch: Launch) -> list[MemoryExtent]:
-        """The names of a block's shared memory."""
-        layout = self.kernel.layout
-        extents = [
-            MemoryExtent(key.rpartition(":")[2], "shared", placed.address, placed.variable.size)
-            for key, placed in layout.shared.items()
-        ]
-        if layout.opened_shared:
-            extents.append(
-                MemoryExtent("the block's reserved shared memory", "shared", layout.shared_begin, layout.opened_shared)
-            )
-        if launch.shared_bytes:
-            name = next(iter(layout.dynamic), "dynamic shared memory").rpartition(":")[2]
-            extents.append(
-                MemoryExtent(name, "shared", layout.reserved_shared + self.kernel.dynamic_offset, launch.shared_bytes)
-            )
-        return extents

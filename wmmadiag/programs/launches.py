@@ -14,6 +14,7 @@ from wmmadiag.checks.launched import died
 from wmmadiag.checks.registry import Check
 from wmmadiag.checks.run import CheckedRuns, reported
 from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.emulator.shared_memory import watchable
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
@@ -205,7 +206,8 @@ class Launcher:
             end = died(fault)
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
             error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
-        left_out = sorted(set(emulated.options.checks) - set(emulated.watchable(launch)))
+        asked = emulated.options.checks
+        left_out = sorted(set(asked) - set(watchable(emulated.kernel, launch, asked)))
         note = f"{kernel.name}: not watched for {' and '.join(left_out)}, since a cluster has more than 32 warps"
         outcome = LaunchOutcome(error, instructions, output, findings, watch, note if left_out else "")
         stretches: tuple[Stretch, ...] = ()
