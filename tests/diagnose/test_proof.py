@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -361,6 +362,8 @@ def test_beside_a_missing_barrier_stands_the_access_that_comes_too_early() -> No
     assert _too_early(first, mended(), ("k.cu", 32)) == Place("k.cu", 40)
     assert _too_early(first, mended(), ("k.cu", 40)) == Place("k.cu", 31)  # the other one of both
     assert _too_early(first, mended(race), ("k.cu", 32)) is None
+    turned: Any = SimpleNamespace(findings=[replace(race, place=helper, other=Place("k.cu", 31))])
+    assert _too_early(turned, mended(), ("k.cu", 35)) == Place("k.cu", 40)  # what is behind has to wait
 
 
 def test_a_statement_put_in_is_named_where_it_is_needed() -> None:

@@ -116,12 +116,12 @@ def _level(one: Confirmed) -> tuple[bool, int, bool]:
 
 
 def _too_early(first: CaseRun, best: Confirmed, line: tuple[str, int]) -> Place | None:
-    """An access that nothing kept in order before the change did, as a line of the function that both stand in."""
-    for one in ordered_by(first, best.runs):
-        for place in sides(one)[::-1]:
-            if place.line and (place.file, place.line) != line:
-                return Place(place.file, place.line)
-    return None
+    """An access that nothing kept in order before the change did, as a line of the function that both stand in: the
+    first one behind the change, which has to wait, or else one of those in front of it."""
+    places = [place for one in ordered_by(first, best.runs) for place in sides(one)[::-1] if place.line]
+    others = [Place(place.file, place.line) for place in places if (place.file, place.line) != line]
+    behind = [place for place in others if place.file == line[0] and place.line > line[1]]
+    return min(behind, key=lambda place: place.line, default=next(iter(others), None))
 
 
 def _as_simple(one: Confirmed, best: Confirmed) -> bool:
