@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from wmmadiag.compile.names import full_name, short_name
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
-from wmmadiag.ptx import demangle, dump, parse
-from wmmadiag.ptx.demangle import short_name
+from wmmadiag.ptx import dump, parse
 from wmmadiag.ptx.ir import PtxFunction
 
 CHAINS = {  # lines, innermost first
@@ -174,7 +174,7 @@ DEMANGLED = [
 
 @pytest.mark.parametrize(("mangled", "readable"), DEMANGLED, ids=[row[0] or "empty" for row in DEMANGLED])
 def test_demangle(mangled: str, readable: str) -> None:
-    assert demangle(mangled) == readable
+    assert full_name(mangled) == readable
 
 
 SHORT = [

@@ -22,9 +22,9 @@ from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Check, Context
 from wmmadiag.compile.ask.questions import AskedSource
 from wmmadiag.compile.languages import is_c_family
+from wmmadiag.compile.names import full_name
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.place import Place
-from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Space
 
 _WITHOUT_OPT_IN = 48 << 10
@@ -63,7 +63,7 @@ def _host(context: Context) -> HostCalls | None:
 
 def function_name(symbol: str) -> str:
     """The plain name of a mangled kernel: no namespace, template arguments or parameters."""
-    words = re.findall(r"\w+", re.split(r"[<(]", demangle(symbol).replace("(anonymous namespace)", ""))[0])
+    words = re.findall(r"\w+", re.split(r"[<(]", full_name(symbol).replace("(anonymous namespace)", ""))[0])
     return str(words[-1]) if words else symbol
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 _LONG = 1024
 """Names of this length on are refused by the runtimes of GCC, however right they are."""
 _ABI_TAGS = re.compile(r"\[abi:\w+\]")  # Numba puts a version and a hash into them
+# NVRTC gives static functions a prefix of their own: _INTERNAL_<hash>_<length>_<file>_<name>.
+_INTERNAL = re.compile(r"\b_INTERNAL_\w+::|\(anonymous namespace\)::")
 
 
 def demangle(name: str) -> str:
@@ -21,15 +23,37 @@ def demangle(name: str) -> str:
     """
     if not name.startswith("_Z"):
         return name
-    full = _runtime_demangler()(name)
+    full = _in_full(name)
     if full is None:
         return qualified_name(name)
     return without_signature(_ABI_TAGS.sub("", full))
 
 
+@functools.cache
+def full_name(name: str) -> str:
+    """`_Z1kPfi` → `k(float*, int)`; a name that is not mangled, or cannot be read, stays as it is."""
+    full = _runtime_demangler()(name) if name.startswith("_Z") else None
+    return _INTERNAL.sub("", full) if full else name
+
+
+def short_name(shown: str) -> str:
+    """A readable name without its return type, template arguments and parameters: `void ns::f<3>(int)` → `ns::f`."""
+    kept = []
+    depth = 0
+    for character in shown:
+        if character == "(" and not depth:
+            break
+        depth += character == "<"
+        if not depth:
+            kept.append(character)
+        depth -= character == ">"
+    name = "".join(kept).split(" ")[-1]
+    return name if name and depth == 0 and "operator" not in shown else shown
+
+
 def parameter_types(name: str) -> str | None:
     """The parameter types of a mangled function, "__half const*, int"; None where its name tells none."""
-    full = _runtime_demangler()(name) if name.startswith("_Z") else None
+    full = _in_full(name) if name.startswith("_Z") else None
     if full is None:
         return None
     # An unnamed namespace is not written when what it holds is named.
@@ -76,7 +100,7 @@ def _skip(pattern: str, text: str, position: int) -> int:
 @functools.cache
 def _runtime_demangler() -> Callable[[str], str | None]:
     """The C++ runtime's own demangler where one can be loaded; it knows all of the ABI."""
-    for library in ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.dylib"):
+    for library in ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.1.dylib", "libc++abi.dylib", "libc++.1.dylib"):
         try:
             function = ctypes.CDLL(library).__cxa_demangle
             free = ctypes.CDLL(None).free
@@ -92,11 +116,16 @@ def _call_demangler(function: Callable[..., int | None], free: Callable[..., Non
     status = ctypes.c_int()
     pointer = function(name.encode(), None, None, ctypes.byref(status))
     if not pointer:
-        return _of_binutils(name) if len(name) >= _LONG else None
+        return None
     try:
-        return ctypes.string_at(pointer).decode()
+        return ctypes.string_at(pointer).decode("utf-8", "replace")
     finally:
         free(pointer)
+
+
+def _in_full(name: str) -> str | None:
+    """With return type and parameters; None where nobody can tell."""
+    return _runtime_demangler()(name) or (_of_binutils(name) if len(name) >= _LONG else None)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from wmmadiag.ptx.demangle import demangle
+from wmmadiag.compile.names import full_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class MemoryExtent:
     @property
     def label(self) -> str:
         """The name in the source: of `_ZZ4attnPfE2sK` it is `sK`."""
-        readable = demangle(self.name)
+        readable = full_name(self.name)
         return readable if readable == self.name else readable.rpartition("::")[2]
 
     def part(self, address: int) -> ExtentPart | None:

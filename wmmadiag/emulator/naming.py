@@ -12,12 +12,11 @@ import numpy as np
 
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.model import Resources
-from wmmadiag.compile.names import demangle as kernel_name
+from wmmadiag.compile.names import demangle, full_name
 from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.launch import Launch
-from wmmadiag.ptx.demangle import demangle
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.arrays import ArraySource, Carved, Elements
@@ -83,7 +82,7 @@ class ArrayNames:
         scalars = {i: int(a) for i, a in given if isinstance(a, (int, np.integer))}
         found = [
             one
-            for one in self.source().carved(name, kernel_name(self.kernel.entry.name), scalars)
+            for one in self.source().carved(name, demangle(self.kernel.entry.name), scalars)
             if one.offset < extent.size
         ]
         return tuple(_pieces(found, extent.size))
@@ -128,7 +127,7 @@ class ArrayNames:
 
 def _declared_in(symbol: str) -> tuple[str, str]:
     """Function ("attn<64>") that declares a variable, "" at namespace scope, and the variable's own name."""
-    readable = demangle(symbol)
+    readable = full_name(symbol)
     if readable == symbol:
         return "", symbol
     scope, _, name = readable.rpartition("::")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wmmadiag.compile.names import full_name
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.decoded import CODE_SHIFT, TRANSPOSED, Decoded, Value
 from wmmadiag.emulator.extents import MemoryExtent
@@ -18,7 +19,6 @@ from wmmadiag.errors import ConfigurationError, did_you_mean
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance.origin import ALIKE, SliceStep
 from wmmadiag.provenance.watch import STORES, BlockRecorder, WatchedAccess, WatchedStep
-from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import PtxParameter
 from wmmadiag.subject.binding import BoundCase
 
@@ -175,7 +175,7 @@ class _Slicer:
                 if isinstance(parameter, PtxParameter) and address == PARAMETER_BASE + parameter.offset:
                     return f"parameter {parameter.name.rpartition('_param_')[2]}"
             return f"{space} address {address:#x}"
-        return f"{demangle(extent_found.name).rpartition('::')[2]}, byte {address - extent_found.start}"
+        return f"{full_name(extent_found.name).rpartition('::')[2]}, byte {address - extent_found.start}"
 
     def stored(self, number: int, which: int, lane: int, address: int) -> SliceStep:
         """The store of a step, and what it stored at the address."""

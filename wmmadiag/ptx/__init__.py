@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.listing import dump
 from wmmadiag.ptx.parser import parse
 
-__all__ = ["demangle", "dump", "parse"]
+__all__ = ["dump", "parse"]

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from wmmadiag.compile.names import full_name
 from wmmadiag.compile.ptx_scan import unescape
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
 from wmmadiag.ptx.cursor import Cursor
-from wmmadiag.ptx.demangle import demangle
 
 _SECTION = re.compile(r"^[ \t]*\.section\b", re.MULTILINE)
 _BRACE = re.compile(r"//[^\n]*|[{}]")
@@ -105,7 +105,7 @@ def _strings(body: str) -> dict[str, str]:
     result = {}
     data.append(0)
     for label, start in labels:
-        name = demangle(data[start : data.index(0, start)].decode("utf-8", "replace"))
+        name = full_name(data[start : data.index(0, start)].decode("utf-8", "replace"))
         result[label] = result[f".debug_str+{start}"] = name
     return result
 

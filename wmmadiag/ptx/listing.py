@@ -8,9 +8,9 @@ from pathlib import Path
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.names import full_name, short_name
 from wmmadiag.place import Place
 from wmmadiag.ptx.calls import INDIRECT
-from wmmadiag.ptx.demangle import demangle, short_name
 from wmmadiag.ptx.ir import (
     Address,
     Immediate,
@@ -124,7 +124,7 @@ def _parameter(parameter: PtxParameter | Register) -> str:
 
 
 def _function(function: PtxFunction, sources: _Sources) -> Iterator[str]:
-    readable = demangle(function.name)
+    readable = full_name(function.name)
     yield f".{'entry' if function.entry else 'func'} {function.name}" + (
         f"  // {readable}" if readable != function.name else ""
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from wmmadiag.compile.names import full_name
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
 from wmmadiag.processes.collection import paused_collection
@@ -14,7 +15,6 @@ from wmmadiag.ptx.body import BodyParser
 from wmmadiag.ptx.calls import INDIRECT, addressed, callee
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import DebugInfo, Locations, extract
-from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Module, PtxFunction, PtxParameter, PtxVariable, Register, Space
 from wmmadiag.ptx.lexer import check_begins, tokenize, without_comments
 from wmmadiag.ptx.scope import PtxScope
@@ -299,7 +299,7 @@ class _ModuleParser:
         cursor = self._cursor
         assert self._verifier is not None
         cursor.index, cursor.place = header.body, None
-        locations = Locations(self._info, demangle(name))
+        locations = Locations(self._info, full_name(name))
         body = BodyParser(cursor, self._verifier, locations, self._functions, self._variables)
         known = self._functions[name]
         function = self._declared(name, known.entry, known.limits, header, body.scope)

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmmadiag.compile.model import Compilation, Entry
+from wmmadiag.compile.names import full_name
 from wmmadiag.compile.ptx_scan import bodies, emulated_target
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ptx import demangle, parse
+from wmmadiag.ptx import parse
 from wmmadiag.ptx.ir import Instruction, Module, PtxFunction
 from wmmadiag.ptx.parameter_uses import ParameterUse, parameter_uses
 from wmmadiag.subject.card import Card
@@ -222,7 +223,7 @@ def _names(function: PtxFunction, entry: Entry, uses: Sequence[ParameterUse]) ->
     believed only where pointers fall on pointers.
     """
     names = list(python_parameters(function.place.file, entry.base_name)) if function.place is not None else []
-    if not names or demangle(entry.name) != entry.name:
+    if not names or full_name(entry.name) != entry.name:
         return names, ()
     count = len(uses)
     while count and uses[count - 1].parameter.size == 8 and not uses[count - 1].members:
@@ -264,7 +265,7 @@ def _drafted(facts: PtxFacts, options: SubjectOptions, operation: str) -> CardDr
             argument.reason = "nothing reads it" if argument.parameter.unread else "as Numba passes it"
     if facts.dynamic and not options.shared:
         drafted.shared = TODO
-        names = ", ".join(demangle(one.rpartition(":")[2]) for one in facts.dynamic)
+        names = ", ".join(full_name(one.rpartition(":")[2]) for one in facts.dynamic)
         why = f"it uses dynamic shared memory ({names}), and PTX does not say how much"
         drafted.open.append(Open("shared", why, "launch", "--shared"))
     accumulates = "accumulate" in OPERATIONS[operation].parameters

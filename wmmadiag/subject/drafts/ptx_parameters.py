@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wmmadiag.compile.names import full_name
 from wmmadiag.hostcode.types import split_list
 from wmmadiag.launch import field_offsets
 from wmmadiag.numerics.element_types import element_type
-from wmmadiag.ptx import demangle
 from wmmadiag.ptx.parameter_uses import MemberUse, ParameterUse
 from wmmadiag.ptx.types import WIDTHS
 from wmmadiag.subject.drafts.guess import DraftParameter
@@ -32,7 +32,7 @@ _NUMBA = re.compile(r"Array<([\w ]+), (\d+), (\w), ")
 
 def mangled_types(name: str) -> list[str]:
     """Parameter types in a mangled name: `_Z1kPKfi` → ["float const*", "int"]; empty when it has none."""
-    match = re.search(r"\(([^()]*)\)\Z", demangle(name))
+    match = re.search(r"\(([^()]*)\)\Z", full_name(name))
     return [] if match is None else [part.strip() for part in _split(match[1])]
 
 
