@@ -27,7 +27,7 @@ from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
-from wmmadiag.diagnose.watched import Lines, all_bytes, all_touched, touched_by, watched
+from wmmadiag.diagnose.watched import LineShift, all_bytes, all_touched, touched_by, watched
 from wmmadiag.place import Place
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
@@ -193,7 +193,7 @@ cases = [{ name = "small", N = 256 }]
 """
 
 
-def both_watched(folder: Path, text: str, old: str, new: str) -> tuple[Any, Any, Lines]:
+def both_watched(folder: Path, text: str, old: str, new: str) -> tuple[Any, Any, LineShift]:
     """What a kernel and the changed one do to memory, their arrays, and which line is which."""
     (folder / "sums.cu").write_text(text, "utf-8")
     (folder / "sums.toml").write_text(SUMS_CARD, "utf-8")
@@ -211,7 +211,7 @@ def both_watched(folder: Path, text: str, old: str, new: str) -> tuple[Any, Any,
         bound = bind(card, case, bench.variant, seed=0, inputs="")
         watches.append(watched(bound, kernel, [0]))
         extents.append(kernel.named_memory(bound.launch))
-    return tuple(watches), tuple(extents), Lines({str(bench.source.resolve()): (text, changed)})
+    return tuple(watches), tuple(extents), LineShift({str(bench.source.resolve()): (text, changed)})
 
 
 STAGED = """extern "C" __global__ void sums(const float* x, float* y, int n) {

@@ -11,8 +11,7 @@ import pytest
 
 from wmmadiag import backends
 from wmmadiag.diagnose.spec.fit import reproduced
-from wmmadiag.diagnose.spec.program import Part, Program
-from wmmadiag.diagnose.spec.rounds import TooManyRoundsError
+from wmmadiag.diagnose.spec.program import ReferencePart, ReferenceProgram, TooManyRoundsError
 from wmmadiag.diagnose.spec.trees import copied
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card_files.read import load_card
@@ -64,8 +63,8 @@ def test_a_changed_reference_goes_round_hardly_more_often(old: str, new: str, si
     text = inspect.getsource(doubled)
     trees = [ast.parse(one).body[0] for one in (text, text.replace(old, new))]
     assert text.count(old) == 1 and all(isinstance(one, ast.FunctionDef) for one in trees)
-    part = Part(doubled, trees[0], "", 1)  # type: ignore[arg-type]
-    program = Program(doubled, (part,), lambda function: function(np.ones(2)))
+    part = ReferencePart(doubled, trees[0], "", 1)  # type: ignore[arg-type]
+    program = ReferenceProgram(doubled, (part,), lambda function: function(np.ones(2)))
     if size is None:
         with pytest.raises(TooManyRoundsError):
             program.changed(part, trees[1])  # type: ignore[arg-type]

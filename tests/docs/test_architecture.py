@@ -38,7 +38,7 @@ def test_the_engine_has_its_files(name: str) -> None:
     assert (ROOT / "wmmadiag" / "emulator" / "native" / name).exists()
 
 
-TWICE = {"Level", "Lines", "Part", "Place", "Program", "Term"}
+TWICE = {"Level", "Part", "Place", "Program", "Term"}
 """Classes whose names diagnosis has for things of its own, too: no further ones."""
 
 

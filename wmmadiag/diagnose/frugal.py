@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.diagnose.watched import SPACES, STORES, Event, Lines, Watch, all_bytes, all_touched, key_of
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, LineShift, Watch, all_bytes, all_touched, key_of
 from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
@@ -73,7 +73,7 @@ def twice(after: Watch) -> Place | None:
 
 
 def strays(
-    before: Watch, after: Watch, lines: Lines, extents: tuple[Sequence[MemoryExtent], Sequence[MemoryExtent]]
+    before: Watch, after: Watch, lines: LineShift, extents: tuple[Sequence[MemoryExtent], Sequence[MemoryExtent]]
 ) -> tuple[Place, str] | None:
     """A line that goes on into another array than those it kept to before: where, and which one."""
     for line in sorted({line for held in after.events.values() for line in held}):
@@ -90,7 +90,7 @@ def strays(
     return None
 
 
-def rearranged(before: Watch, after: Watch, lines: Lines) -> Place | None:
+def rearranged(before: Watch, after: Watch, lines: LineShift) -> Place | None:
     """A line that fills shared memory from the same elements in another order, and all that differs; None for none.
 
     Which element lies where in shared memory is between two ends: who reads it there could be what is wrong as well.

@@ -37,7 +37,7 @@ from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.solving import SOLVED
 from wmmadiag.diagnose.unread import Unread, unread
-from wmmadiag.diagnose.watched import Lines, blocks_of, watched
+from wmmadiag.diagnose.watched import LineShift, blocks_of, watched
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.place import Place, own_place
@@ -192,7 +192,7 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
         file: (source.data.decode("utf-8", "replace"), best.texts.get(Path(file).resolve(), ""))
         for file, source in sources.items()
     }
-    lines = Lines({file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]})
+    lines = LineShift({file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]})
     blocks = blocks_of(first.bound.launch)
     try:
         before, after = watched(fresh(first.bound), one, blocks), watched(fresh(mended.bound), two, blocks)

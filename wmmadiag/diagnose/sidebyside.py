@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.diagnose.changes import Change
-from wmmadiag.diagnose.watched import SPACES, STORES, Event, Line, Lines, Watch, key_of, touched_by, watched
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, Line, LineShift, Watch, key_of, touched_by, watched
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.place import Place
@@ -89,7 +89,7 @@ def first_difference(
         None where neither accesses nor barriers differ, and data alone may.
     """
     one, two = watched(bind(), broken, blocks), watched(bind(), mended, blocks)
-    shift = Lines(texts)
+    shift = LineShift(texts)
     extents = broken.named_memory(bind().launch), mended.named_memory(bind().launch)
     for block in blocks:
         for line in one.order.get(block, ()):
@@ -104,7 +104,7 @@ def first_difference(
     return None
 
 
-def _at_line(one: Watch, two: Watch, block: int, line: Line, shift: Lines, extents: _Both) -> Difference | None:
+def _at_line(one: Watch, two: Watch, block: int, line: Line, shift: LineShift, extents: _Both) -> Difference | None:
     there = shift.forth(line)
     mine, theirs = one.events.get(block, {}).get(line, []), two.events.get(block, {}).get(there, []) if there else []
     place = one.places[line]

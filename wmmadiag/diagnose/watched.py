@@ -143,7 +143,7 @@ def all_bytes(events: Sequence[Event]) -> NDArray[np.uint64]:
     return np.concatenate(found)
 
 
-class Lines:
+class LineShift:
     """Which line of one version is which line of the other.
 
     Args:

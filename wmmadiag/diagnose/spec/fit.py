@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.diagnose.spec.mutations import mutants
-from wmmadiag.diagnose.spec.program import Part, Program, program_of
+from wmmadiag.diagnose.spec.program import ReferencePart, ReferenceProgram, program_of
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.verdict import Verdict, wrong_masks
 
@@ -71,7 +71,7 @@ def reproduced(bound: BoundCase, verdict: Verdict, *, most: int = MOST) -> tuple
     return tuple(sorted(dict.fromkeys(found), key=lambda one: (len(one.before) + len(one.after), one.residual)))
 
 
-def _changes(program: Program) -> Iterator[tuple[Part, ast.FunctionDef, str, str, int]]:
+def _changes(program: ReferenceProgram) -> Iterator[tuple[ReferencePart, ast.FunctionDef, str, str, int]]:
     siblings = sorted(name for name, value in vars(np).items() if isinstance(value, np.ufunc))
     for part in program.parts:
         for tree, before, after, line in mutants(part.tree, siblings):
