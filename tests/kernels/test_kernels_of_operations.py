@@ -266,6 +266,16 @@ MISTAKES = [
         "int step = 16; step > 1",
     ),
     (
+        "routed_gemm", "three", "rows taken by slots",
+        "slot / topk) * k",
+        "slot % topk) * k",
+    ),
+    (
+        "routed_gemm", "one", "padding stored",
+        "        if (slot < num_slots)\n            out",
+        "        out",
+    ),
+    (
         "rope", "odd", "turned the other way",
         "second * cosine + first * sine",
         "second * cosine - first * sine",

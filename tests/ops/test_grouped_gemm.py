@@ -80,3 +80,27 @@ def test_a_bias_is_one_per_row_or_column_as_its_layout_says(tmp_path, layout, sh
     assert inputs["bias"].shape == shape
     got = reference("gemm", {**PARAMETERS, "beta": 0.0}, inputs)["d"]
     np.testing.assert_allclose(got, inputs["a"].astype(float) @ inputs["b"] + inputs["bias"], rtol=1e-6)
+
+
+def test_each_slot_meets_the_matrix_of_its_blocks_expert():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((3, 5)).astype(np.float32), rng.standard_normal((2, 5, 4)).astype(np.float32)
+    weights = rng.standard_normal(6).astype(np.float32)
+    ids, experts = np.array([[4, 0], [1, 6], [3, 5], [2, 6]], np.int32), np.array([1, 0, 0, 1], np.int32)
+    sized = {"ids": ids, "experts": experts, "choices": 2}
+    got = wmmadiag.reference("routed_gemm", a=a, b=b, slot_weights=weights, **sized).value
+    plain = wmmadiag.reference("routed_gemm", a=a, b=b, slot_weights=weights, weighted=False, **sized).value
+    for slot, expert in zip([4, 0, 1, 3, 5, 2], [1, 1, 0, 0, 0, 1], strict=True):
+        want = a[slot // 2].astype(float) @ b[expert].astype(float)
+        np.testing.assert_allclose(plain[slot], want, rtol=1e-12)
+        np.testing.assert_allclose(got[slot], want * float(weights[slot]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drawn_slots_are_each_there_once_with_padding_at_the_ends_of_blocks(tmp_path, seed):
+    card = card_of(OPERATIONS["routed_gemm"], tmp_path)
+    inputs = bind(card, card.cases[1], card.variants[0], seed=seed).inputs()
+    ids, slots = inputs["ids"], 2 * len(inputs["a"])
+    assert sorted(ids[ids < slots]) == list(range(slots)) and (ids == slots).any()
+    assert all((np.diff((row == slots).astype(int)) >= 0).all() for row in ids)
+    assert inputs["experts"].max() == len(inputs["b"]) - 1

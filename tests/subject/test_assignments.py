@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from small_kernels import RIGHT
@@ -129,3 +130,13 @@ def test_two_numbers_that_would_be_one_length_are_those_of_queries_and_of_keys()
     assert found == [["B", "Sq", "H", "Skv"], ["B", "Skv", "H", "Sq"]]
     assert list(_told_apart(("B", "H", "S"), "attention")) == [("B", "H", "S")]
     assert list(_told_apart(("M", "M", "K"), "gemm")) == [("M", "M", "K")]
+
+
+@pytest.mark.parametrize("name", ["w", "w1"])
+@pytest.mark.corpus
+def test_one_array_may_hold_two_inputs_whose_name_tells_of_none_or_of_one(tmp_path, name):
+    source = Path(__file__).parents[1] / "reading" / "unseen15" / "swiglu_interleaved_ffn.cu"
+    (tmp_path / "k.cu").write_text(source.read_text().replace("w_gate_up", name))
+    report = check(tmp_path / "k.cu")
+    assert report.exit_code == 0
+    assert f"{name} is gate_up" in " ".join(report.assumed)

@@ -83,6 +83,7 @@ def symbols(report):
         (THIRD / "segment_sum_ones_wmma.cu", "taken as reduce, numSegments is M, 256 is N"),
         (FOURTH / "moe_expert_offsets_wmma.cu", "hidden is K, inter is N, total_tokens is M"),  # of the launch alone
         (FOURTH / "group_norm_silu_nhwc.cu", "images with channels last"),
+        (LATER_PUBLIC / "fused_moe_kernel.cu", "taken as routed_gemm"),
         (LATER_PUBLIC / "group_norm_nchw.cu", "taken as group_norm"),
         (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),
         (LATER / "lora_fused.cu", "the narrow product kept in bf16"),

@@ -13,7 +13,9 @@ def buckets(relative: np.ndarray, bidirectional: bool) -> np.ndarray:
     else:
         dist = np.maximum(-relative, 0)
     exact = count // 2
-    far = exact + np.floor(np.log(np.maximum(dist, 1) / exact) / np.log(128 / exact) * (count - exact) + 1e-9).astype(int)
+    far = exact + np.floor(np.log(np.maximum(dist, 1) / exact) / np.log(128 / exact) * (count - exact) + 1e-9).astype(
+        int
+    )
     return start + np.where(dist < exact, dist, np.minimum(far, count - 1))
 
 

@@ -12,22 +12,20 @@ from itertools import chain, combinations, islice, permutations, product
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Number, Term
-from wmmadiag.numerics.element_types import element_type
-from wmmadiag.ops import OPERATIONS, Role
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.code_facts import multiples
 from wmmadiag.subject.drafts.draft import draft
-from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, distance_for, role_named, symbol_for
-from wmmadiag.subject.drafts.in_place import replaced_roles
+from wmmadiag.subject.drafts.guess import DraftParameter, distance_for, symbol_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import is_real
 from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Wishes
 from wmmadiag.subject.drafts.numbers import PASSED, unknown_symbols
+from wmmadiag.subject.drafts.pointer_roles import possible_roles, unnamed_pointers
 
 _MOST = 96
 _SMALLEST = 16  # of an extent that a constant fixes
 _MOST_CONSTANTS = 6
-_INDEX = 4  # bytes
 _MOST_AGAIN = 24  # where a draft was complete and wrong
 _MOST_RENAMED = 4  # extents whose names may mislead
 
@@ -63,7 +61,7 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
     # Workspaces are the kernel's own, as host code has it, where none of them has to be what it computes.
     lacking = any(one.about == "operation" for one in drafted.open)
     own = {one.parameter.name for one in drafted.arguments if one.role == "workspace" and not lacking}
-    pointers = [one for one in _unnamed(kernel, operation) if one.name not in own]
+    pointers = [one for one in unnamed_pointers(kernel, operation) if one.name not in own]
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
     if not pointers and not drafted.open and not always:
         return
@@ -79,7 +77,7 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
     chosen = (
         Assignment(roles, extents, symbols, constants, layouts, hides)
         for open_ones in lists
-        for roles in _roles(kernel, operation, pointers)
+        for roles in possible_roles(kernel, operation, pointers)
         for layouts in _layouts(drafted, operation)
         for hides in _hides(drafted)
         for beside in [_grid_beside(drafted, kernel, open_ones)]
@@ -98,7 +96,7 @@ def _of_fixed_rows(
     if len(every) != 1 or not known.optional or len(given) != 1 or [one.parameter.name for one in given] != numbers:
         return
     for name in [*_constants(kernel), *multiples(kernel.code)][:_MOST_CONSTANTS]:
-        for roles in _roles(kernel, operation, pointers):
+        for roles in possible_roles(kernel, operation, pointers):
             yield Assignment(roles, {numbers[0]: known.optional}, {}, {name: every[0]}, {})
 
 
@@ -117,7 +115,7 @@ def reassignments(kernel: SourceKernel, drafted: CardDraft) -> Iterator[Assignme
     beside = _grid_beside(drafted, kernel, numbers)
     several = (
         Assignment(roles, extents, symbols, constants, {})
-        for roles in _roles(kernel, operation, _unnamed(kernel, operation))
+        for roles in possible_roles(kernel, operation, unnamed_pointers(kernel, operation))
         for extents, symbols, constants in _extents(drafted, kernel, operation, numbers, beside)
         if any(known[name] != extent for name, extent in extents.items())
         and all(_is_of_its_array(name, extent, operation) for name, extent in extents.items())
@@ -165,7 +163,9 @@ def _is_of_its_array(name: str, extent: str, operation: str) -> bool:
 def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wishes) -> CardDraft:
     """The draft of a kernel whose arguments mean this: as if they had the names that operations know them by."""
     known = OPERATIONS[operation]
-    own = {name: (known.roles[role].spellings.split() or [role])[0] for name, role in meant.roles.items()}
+    words = {name: one.spellings.split() for name, one in known.roles.items()}
+    words |= {name: one.spellings.split() for name, one in known.packed.items()}
+    own = {name: (words[role] or [role])[0] for name, role in meant.roles.items()}
     own |= {name: (known.extents[symbol].split() or [symbol])[0] for name, symbol in meant.extents.items()}
     # By no letter alone: of that name are fragments, too.
     constants = {max([*known.extents[symbol].split(), symbol], key=len): _number(kernel, name)
@@ -193,25 +193,6 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
         if argument.role == "lengths":  # what they count is shown by the run
             result.open = [one for one in result.open if one.what != f"the role of '{parameter.name}'"]
     return result
-
-
-def _unnamed(kernel: SourceKernel, operation: str) -> list[DraftParameter]:
-    """The pointers whose names tell no role, or one that another has."""
-    seen: set[str] = set()
-    found = []
-    any_const = any(one.const for one in kernel.parameters if one.pointer)
-    for one in kernel.parameters:
-        if not one.pointer or one.value:
-            continue
-        role = role_named(one.name, operation)
-        known = OPERATIONS[operation].roles.get(role or "")
-        read = known is not None and not known.output and not _is_updated(operation, role or "")
-        misplaced = known is not None and (one.const if known.output else read and any_const and not one.const)
-        if role is None or role in seen or misplaced:
-            found.append(one)
-        else:
-            seen.add(role)
-    return found
 
 
 def _is_open(drafted: CardDraft, argument: DraftArgument) -> bool:
@@ -243,40 +224,6 @@ def _is_counted(drafted: CardDraft, argument: DraftArgument, kernel: SourceKerne
     return bool(unknown) and unknown == set(names_in(argument.value)) and not unknown & set(kernel.counted)
 
 
-def _roles(kernel: SourceKernel, operation: str, unnamed: Sequence[DraftParameter]) -> Iterator[Mapping[str, str]]:
-    """Roles for pointers: all that the operation needs, and as many others as there are pointers for."""
-    known = OPERATIONS[operation].roles
-    others = {one.name for one in unnamed}
-    told = [one for one in kernel.parameters if one.pointer and one.name not in others]
-    named = [role_named(one.name, operation) for one in told]
-    present = covered_roles(operation, named) | replaced_roles(operation, told, named, kernel.code)
-    missing = [name for name, role in known.items() if role.required and name not in present]
-    optional = [name for name, role in known.items() if not role.required and name not in present]
-    more = len(unnamed) - len(missing)
-    if more < 0 or more > len(optional):
-        return
-    every = [*missing, *optional] if more else missing
-    any_const = any(one.const for one in kernel.parameters if one.pointer)
-    for chosen in permutations(every, len(unnamed)):
-        if not set(missing) <= set(chosen):
-            continue
-        pairs = list(zip(unnamed, chosen, strict=True))
-        if any(known[role].output and one.const for one, role in pairs):
-            continue
-        if any(known[role].required and not known[role].output and _is_index(one, known[role]) for one, role in pairs):
-            continue
-        if any_const and any(not known[role].output and not known[role].updates and not one.const
-                             for one, role in pairs if not _is_updated(operation, role)):  # fmt: skip
-            continue
-        yield {one.name: role for one, role in pairs}
-
-
-def _is_index(parameter: DraftParameter, role: Role) -> bool:
-    """Whether the elements are numbers that no product is of: indices, counts, sums of bytes."""
-    element = element_type(parameter.dtype or "")
-    return element is not None and not element.is_float and element.bytes >= _INDEX and role.element != "int"
-
-
 def _layouts(drafted: CardDraft, operation: str) -> Iterator[Mapping[str, str]]:
     """The axes that an array may have which is spread over the others, all of them first: a mask is one of keys."""
     role = next((one.role for one in drafted.arguments if one.layout == TODO), "")
@@ -300,10 +247,6 @@ def _hides(drafted: CardDraft) -> Sequence[bool | None]:
     if "pad" in name or "hide" in name:
         return (True,)
     return (False,) if "att" in name or "keep" in name or "valid" in name else (False, True)
-
-
-def _is_updated(operation: str, role: str) -> bool:
-    return any(one.updates == role for one in OPERATIONS[operation].roles.values())
 
 
 def _extents(

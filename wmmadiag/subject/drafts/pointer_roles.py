@@ -1,0 +1,94 @@
+"""Which roles pointers may have whose names do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
+
+from wmmadiag.numerics.element_types import element_type
+from wmmadiag.ops import OPERATIONS, Role
+from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, role_named
+from wmmadiag.subject.drafts.in_place import replaced_roles
+from wmmadiag.subject.drafts.kernel import SourceKernel
+
+_INDEX = 4  # bytes
+
+
+def unnamed_pointers(kernel: SourceKernel, operation: str) -> list[DraftParameter]:
+    """The pointers whose names tell no role, or one that another has."""
+    seen: set[str] = set()
+    found = []
+    any_const = any(one.const for one in kernel.parameters if one.pointer)
+    for one in kernel.parameters:
+        if not one.pointer or one.value:
+            continue
+        role = role_named(one.name, operation)
+        known = OPERATIONS[operation].roles.get(role or "")
+        read = known is not None and not known.output and not is_updated(operation, role or "")
+        misplaced = known is not None and (one.const if known.output else read and any_const and not one.const)
+        if role is None or role in seen or misplaced:
+            found.append(one)
+        else:
+            seen.add(role)
+    return found
+
+
+def possible_roles(
+    kernel: SourceKernel, operation: str, unnamed: Sequence[DraftParameter]
+) -> Iterator[Mapping[str, str]]:
+    """Roles for pointers: all that the operation needs, and as many others as there are pointers for.
+
+    Then those where one array holds several inputs, though its name tells of none, or of one of them.
+    """
+    others = {one.name for one in unnamed}
+    told = [one for one in kernel.parameters if one.pointer and one.name not in others]
+    named = {one.name: role_named(one.name, operation) for one in told}
+    present = covered_roles(operation, named.values())
+    present |= replaced_roles(operation, told, list(named.values()), kernel.code)
+    yield from _chosen(kernel, operation, unnamed, present)
+    for packed, one in OPERATIONS[operation].packed.items():
+        parts = {*one.parts}
+        if not parts <= present:
+            part = [each for each in told if named[each.name] in parts]
+            yield from _chosen(kernel, operation, [*unnamed, *part], present - parts, packed)
+
+
+def _chosen(
+    kernel: SourceKernel, operation: str, unnamed: Sequence[DraftParameter], present: set[str], packed: str = ""
+) -> Iterator[Mapping[str, str]]:
+    """Roles for these pointers beside those that are there. `packed`: of one that holds several inputs, "" for none."""
+    known = dict(OPERATIONS[operation].roles)
+    if packed:
+        parts = OPERATIONS[operation].packed[packed].parts
+        present = {*present, *parts}
+        known[packed] = known[parts[0]]
+    missing = [name for name, role in known.items() if role.required and name not in present]
+    optional = [name for name, role in known.items() if not role.required and name not in present]
+    more = len(unnamed) - len(missing)
+    if more < 0 or more > len(optional):
+        return
+    every = [*missing, *optional] if more else missing
+    any_const = any(one.const for one in kernel.parameters if one.pointer)
+    for chosen in permutations(every, len(unnamed)):
+        if not set(missing) <= set(chosen):
+            continue
+        pairs = list(zip(unnamed, chosen, strict=True))
+        if any(known[role].output and one.const for one, role in pairs):
+            continue
+        if any(known[role].required and not known[role].output and _is_index(one, known[role]) for one, role in pairs):
+            continue
+        if any_const and any(not known[role].output and not known[role].updates and not one.const
+                             for one, role in pairs if not is_updated(operation, role)):  # fmt: skip
+            continue
+        yield {one.name: role for one, role in pairs}
+
+
+def _is_index(parameter: DraftParameter, role: Role) -> bool:
+    """Whether the elements are numbers that no product is of: indices, counts, sums of bytes."""
+    element = element_type(parameter.dtype or "")
+    return element is not None and not element.is_float and element.bytes >= _INDEX and role.element != "int"
+
+
+def is_updated(operation: str, role: str) -> bool:
+    """Whether a kernel may write its output over an input."""
+    return any(one.updates == role for one in OPERATIONS[operation].roles.values())
