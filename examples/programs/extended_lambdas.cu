@@ -1,5 +1,6 @@
 // Kernels over lambdas of host code (nvcc --extended-lambda): captures by value, of arrays, in templates, classes and
-// namespaces. "beyond" launches one element too many: the access out of bounds is the lambda's own line.
+// namespaces, and of objects, by address or as copies. "beyond" launches one element too many: the access out of bounds is
+// the lambda's own line.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -68,6 +69,29 @@ T add(T* data, int n, double extra) {
 }
 }  // namespace filters
 
+struct Scaled {
+    explicit Scaled(float factor) : factor_(factor) {}
+
+protected:
+    __device__ float scaled(float x) const { return factor_ * x; }
+    float factor_;
+};
+class Adder : Scaled {
+    float *data_, shift_ = 1;
+
+public:
+    Adder(float* data, float factor) : Scaled(factor), data_(data) {}
+    void add(int n);
+    void add_copied(int n) {
+        for_each<<<1, 128>>>(n, [*this] __device__(int i) { data_[i] += shift_; });
+        shift_ = 1000;  // the copy is made
+    }
+};
+void Adder::add(int n) {
+    float more = 2;
+    for_each<<<1, 128>>>(n, [this, more] __device__(int i) { this->data_[i] += scaled(shift_) + more; });
+}
+
 int main(int argc, char** argv) {
     const bool beyond = argc > 1 && std::strcmp(argv[1], "beyond") == 0;
     const int n = 100;
@@ -89,6 +113,14 @@ int main(int argc, char** argv) {
     });
     if (cudaDeviceSynchronize() != cudaSuccess) return 2;
     for (int i = 0; i < n; ++i) right = right && b[i] == square(a[i]);
+    Adder* adder;
+    cudaMallocManaged(&adder, sizeof(Adder));
+    *adder = Adder(b, 3);
+    adder->add(n);
+    cudaDeviceSynchronize();
+    adder->add_copied(n);
+    cudaDeviceSynchronize();
+    for (int i = 0; i < n; ++i) right = right && b[i] == square(a[i]) + 6;
     std::puts(right ? "PASSED" : "FAILED");
     return right ? 0 : 1;
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wmmadiag.csource.lambdas import Functor, appended, functors
+from wmmadiag.csource.edits import applied
+from wmmadiag.csource.lambdas import Functor, appended, functors, opening_edits
 from wmmadiag.csource.tree import parse
 
 
@@ -47,14 +48,52 @@ def test_initialised_captures_generic_parameters_and_mutable() -> None:
     [
         "void f(int n) { run([&] __device__ (int i) { g(n); }); }",
         "void f(int n) { run([&n] __device__ (int i) { g(n); }); }",
-        "struct S { int n; void f() { run([=] __device__ (int i) { g(n); }); } };",
-        "struct S { int n; void f() { run([this] __device__ (int i) { g(this->n); }); } };",
+        "void S::f() { run([this] __device__ (int i) { g(this->n); }); }",
+        "struct S { int n; void f() { run([] __device__ (int i) { g(this->n); }); } };",
         "void f(int n) { run([=](int i) { g(n); }); }",
         "void f() { struct P { int x; }; run([=] __device__ (int i) { P p; g(p.x); }); }",
     ],
 )
 def test_what_has_no_class(text: str) -> None:
     assert only(text) is None
+
+
+MEMBERS = """
+struct Base { protected: int shift; };
+template <class T> class Field : Base, protected Other<T> {
+  T* data; int size(int k) const;
+  template <int K> T power(T) const;
+public:
+  static constexpr int width = 4;
+  void inside();
+};
+template <class T> void Field<T>::inside() {
+  int n = 1;
+  run(CAPTURES __device__ (int i) {
+    int size2 = n; T local = data[i + width];
+    g(this->data, size(i) + shift, power<2>(local), other.data, size2, [&](int k) { return data[k]; });
+  });
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("captures", "way", "this"),
+    [("[=]", "->", "this"), ("[=, this]", "->", "this"), ("[n, this]", "->", "this"), ("[=, *this]", ".", "*this")],
+)
+def test_members_are_the_captured_objects(captures: str, way: str, this: str) -> None:
+    source = parse(MEMBERS.replace("CAPTURES", captures), "a.cu")
+    (one,) = functors(source)
+    assert one.captures == (("n", "n"), ("wmmadiag_self", this))
+    own = f"wmmadiag_self{way}"
+    address = "(&wmmadiag_self)" if this == "*this" else "wmmadiag_self"
+    text = " ".join(one.text(source).split())
+    assert f"int size2 = n; T local = {own}data[i + {own}width];" in text.replace(f"{own}width", f"{own}width")
+    assert f"g({address}->data, {own}size(i) + {own}shift, {own}template power<2>(local), other.data, size2," in text
+    assert f"return {own}data[k];" in text
+    opened = applied(source.data, opening_edits(source)).decode()
+    assert "{ public: public: int shift; }" in opened
+    assert "class Field : public Base, public Other<T> { public:" in opened
 
 
 def test_classes_stand_at_their_own_lines_in_their_namespaces() -> None:

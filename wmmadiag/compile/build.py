@@ -27,7 +27,7 @@ from wmmadiag.compile.sources import SourceTree, in_memory
 from wmmadiag.compile.standard import stand_in
 from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.csource.edits import ByteEdit
-from wmmadiag.csource.lambdas import NAME, appended
+from wmmadiag.csource.lambdas import NAME, appended, opening_edits
 
 PRELUDE = "wmmadiag_prelude.h"
 ASK = "wmmadiag_ask.h"
@@ -103,7 +103,8 @@ def build(
     for _ in range(_MAX_ROUNDS):
         empty = (*host_headers, *attempts.empty)
         expressions = (*named, *attempts.expressions)
-        root, headers = in_memory(tree, attempts.texts())
+        texts = attempts.texts()
+        root, headers = in_memory(tree, texts, _opened(own, classes, texts))
         headers.update(_stubs(tree, empty))
         standard = attempts.standard if behind is None else [*attempts.standard, ASK]
         flags = nvrtc_options(options, tools, tree, standard, cubin=cubin)
@@ -138,6 +139,17 @@ def _lambdas(own: OwnFiles, expressions: Sequence[str]) -> dict[str, bytes]:
         return {}
     made = {key: appended(source, source.name, wanted) for key, source in own.sources.items()}
     return {key: text for key, text in made.items() if text}
+
+
+def _opened(own: OwnFiles, classes: Mapping[str, bytes], texts: Mapping[str, bytes]) -> dict[str, list[ByteEdit]]:
+    """What opens the classes whose members such lambdas reach, where these are compiled."""
+    found = {}
+    for key, made in classes.items():
+        wanted, text = frozenset(NAME.findall(made.decode("utf-8", "replace"))), texts.get(key, b"")
+        data = own.sources[key].data
+        edits = opening_edits(own.sources[key], wanted)
+        found[key] = [one for one in edits if text[one.start - 1 : one.end] == data[one.start - 1 : one.end]]
+    return found
 
 
 def _stubs(tree: SourceTree, names: Sequence[str]) -> dict[str, bytes]:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as field_of
 from pathlib import Path
 
+from wmmadiag.csource.closure_members import SELF, class_around, members_of, opened, through_the_object
 from wmmadiag.csource.declarations import TemplateParameter, template_parameters
+from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.csource.nodes import Node, ancestors, at, descendants, field
 from wmmadiag.csource.prepare import LAMBDA_SPACE
 from wmmadiag.csource.scopes import Scopes
@@ -45,6 +48,9 @@ class Functor:
     given: tuple[str, ...]  # what the lambda's place adds to the captures' types as template arguments: "T, N"
     device_only: bool  # whether host code never calls it
     namespaces: tuple[str, ...]  # around it: what opens them
+    inside: Node | None = None  # the class whose object it reaches members of
+    members: frozenset[str] = frozenset()  # those that it names
+    copied: bool = False  # whether it holds a copy of the object (`*this`)
 
     @property
     def body(self) -> Node:
@@ -52,6 +58,16 @@ class Functor:
         found = field(self.node, "body")
         assert found is not None
         return found
+
+    def text(self, source: Source) -> str:
+        """Its compound statement as that of the class's call operator."""
+        body = self.body
+        data = source.data[body.start_byte : body.end_byte]
+        if self.inside is not None:
+            edits = through_the_object(source, body, self.members, self.copied)
+            moved = [replace(one, start=one.start - body.start_byte, end=one.end - body.start_byte) for one in edits]
+            data = applied(data, moved)
+        return data.decode("utf-8", "surrogateescape")
 
     def made(self) -> str:
         """The expression that makes an object of it where the lambda stood."""
@@ -62,7 +78,7 @@ class Functor:
 
 
 def functors(source: Source) -> Iterator[Functor]:
-    """The extended lambdas of a source that can be a class: no `this`, no reference and no pack is captured."""
+    """The extended lambdas of a source that can be a class: no reference and no pack is captured."""
     found = list(LAMBDA_SPACE.finditer(source.code.code))
     scopes = Scopes(source) if found else None
     end = -1
@@ -93,7 +109,7 @@ def appended(source: Source, name: str, wanted: Collection[str]) -> bytes:
     for one in functors(source) if wanted else ():
         if one.name in wanted:
             opened = "".join(f"{each} {{ " for each in one.namespaces)
-            body = source.data[one.body.start_byte : one.body.end_byte]
+            body = one.text(source).encode("utf-8", "surrogateescape")
             text = LAMBDA_SPACE.sub(lambda found: b" " * len(found[0]), body).decode("utf-8", "surrogateescape")
             begin = source.place(one.body)
             line = f'#line {begin.line} "{_escaped(name)}"\n{" " * (begin.column - 1)}'
@@ -105,6 +121,12 @@ def appended(source: Source, name: str, wanted: Collection[str]) -> bytes:
     lines = source.data.count(b"\n") + 2
     text = f"\n{ARRAY}#ifndef {guard}\n#define {guard}\n{''.join(pieces)}#endif\n"
     return f'{text}#line {lines} "{_escaped(name)}"\n'.encode("utf-8", "surrogateescape")
+
+
+def opening_edits(source: Source, wanted: Collection[str] | None = None) -> list[ByteEdit]:
+    """What lets the classes of lambdas reach private members; `wanted`: of these alone."""
+    found = [one for one in functors(source) if one.inside is not None and (wanted is None or one.name in wanted)]
+    return opened(source, {one.inside.start_byte: one.inside for one in found if one.inside is not None})
 
 
 def _escaped(name: str) -> str:
@@ -123,6 +145,8 @@ class _SurroundingsReader:
     copied: dict[str, str]
     captured: dict[str, str]
     by_value: bool
+    own: frozenset[str] = frozenset()  # members of the object that is captured
+    used: set[str] = field_of(default_factory=set)  # those that the text names
     failed: bool = False
 
     def meet(self, identifier: Node) -> None:
@@ -134,6 +158,13 @@ class _SurroundingsReader:
             self.alias(name)
             return
         variable = self.scopes.at(identifier.start_byte).get(name) or self.names.get(name)
+        if name in self.own and (variable is None or variable.kind in ("member", "namespace")):
+            constant = self.constant(variable) if variable is not None else ""
+            if constant:
+                self.copied[name] = constant
+            else:
+                self.used.add(name)
+            return
         if variable is None or variable.node.start_byte >= self.node.start_byte or variable.kind == "template":
             return
         if variable.kind == "namespace":
@@ -199,7 +230,7 @@ def _functor(source: Source, scopes: Scopes, node: Node, captures: Node, words: 
         return None
     if any(one.type in ("&", "...") for one in captures.children):
         return None
-    by_value = False
+    by_value, owner = False, ""
     explicit: dict[str, str] = {}
     for one in captures.named_children:
         text = source.text(one)
@@ -207,17 +238,25 @@ def _functor(source: Source, scopes: Scopes, node: Node, captures: Node, words: 
             by_value = True
         elif one.type == "identifier":
             explicit[text] = text
+        elif one.type == "this":
+            owner = "*this" if one.prev_sibling is not None and one.prev_sibling.type == "*" else "this"
         elif one.type == "lambda_capture_initializer" and not text.startswith(("&", "...")):
             name, _, value = text.partition("=")
             explicit[name.strip()] = " ".join(value.split())
         elif one.type != "comment":
             return None
-    reader = _SurroundingsReader(source, scopes, node, top, scopes.at(node.start_byte), {}, dict(explicit), by_value)
+    around = class_around(source, node) if owner or by_value else None
+    own = members_of(source, around) if around is not None else frozenset()
+    names = scopes.at(node.start_byte)
+    reader = _SurroundingsReader(source, scopes, node, top, names, {}, dict(explicit), by_value, own)
     for part in (declarator, body):
         for one in descendants(part, "identifier", "type_identifier") if part is not None else ():
             reader.meet(one)
-    if next(descendants(body, "this"), None) is not None or reader.failed:
+    reaches = bool(reader.used) or next(descendants(body, "this"), None) is not None
+    if reader.failed or (reaches and around is None):
         return None
+    if reaches or owner:
+        reader.captured[SELF] = owner or "this"
     heads = list(_template_heads(source, node))
     members = list(reader.captured)
     types = [f"class wmmadiag_{number}" for number in range(len(members))]
@@ -233,7 +272,11 @@ def _functor(source: Source, scopes: Scopes, node: Node, captures: Node, words: 
     head = f"template <{listed}> struct {name} {{ {constants} {fields}{parameters}{spaces} {called}"
     arguments = tuple(f"{one.name}{'...' if one.pack else ''}" for one in heads if one.name)
     device_only = "__host__" not in words
-    return Functor(node, name, tuple(reader.captured.items()), head, arguments, device_only, _namespaces(source, node))
+    captured = tuple(reader.captured.items())
+    spaces_around = _namespaces(source, node)
+    inside = around if reaches else None
+    used = frozenset(reader.used)
+    return Functor(node, name, captured, head, arguments, device_only, spaces_around, inside, used, owner == "*this")
 
 
 def _call(source: Source, declarator: Node | None) -> tuple[str, str]:

@@ -37,7 +37,7 @@ def closure_edits(
 def _edits(source: Source, one: Functor, start: int, called: bool) -> Iterator[ByteEdit]:
     name = source.name.replace("\\", "\\\\").replace('"', '\\"')
     kept = called or not one.device_only
-    body = f'\n#line {source.place(one.body).line} "{name}"\n{source.text(one.body)}' if kept else _TRAP
+    body = f'\n#line {source.place(one.body).line} "{name}"\n{one.text(source)}' if kept else _TRAP
     back = f'\n#line {source.place_at(start).line} "{name}"\n'
     yield ByteEdit(start, start, f'\nextern "C++" {{ {one.head}{body} }}; }}{back}')
     lines = source.data.count(b"\n", one.node.start_byte, one.node.end_byte)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from wmmadiag.compile.host_only import OWN_TEXTURE
 from wmmadiag.csource.declarations import Declarations, Function
 from wmmadiag.csource.edits import ByteEdit
+from wmmadiag.csource.lambdas import opening_edits
 from wmmadiag.csource.lexical import spans
 from wmmadiag.csource.nodes import Node
 from wmmadiag.csource.tree import Source
@@ -80,6 +81,7 @@ def host_edits(source: Source, declared: Declarations, *, closures: bool = True)
     if closures:
         objects = closure_edits(source, inside, called=_called_by_the_host(source))
         bodies += [edit for _, edits in objects for edit in edits]
+        bodies += opening_edits(source)
         inside += [(one.node.start_byte, one.node.end_byte) for one, _ in objects]
     launches = [edit for edit in _launches(source) if not any(start <= edit.start < end for start, end in inside)]
     words = [
