@@ -14,6 +14,14 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 # operator, body, what must come of it.
 YIELDS = [
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
+    ("from_the_end", "for (int i = 0; i < n; ++i) { const int k = i; out[k] = a[0]; }", "k = n - 1 - i;"),
+    ("from_the_end", "const int c = threadIdx.x % 16; out[m + c] = a[c];", "a[15 - c]"),
+    ("from_the_end", "out[0] = a[blockIdx.y * 64 + m];", "a[(gridDim.y - 1 - blockIdx.y) * 64 + m]"),
+    (
+        "digits",
+        "int x = threadIdx.x % m, y = threadIdx.y % m; for (int c = 0; c < 3; ++c) out[c * m * m + y * m + x] = a[0];",
+        "out[(y * m + x) * 3 + c]",
+    ),
     ("negated", "float x = a[0]; out[0] = x * alpha - b[0];", "x = -a[0];"),
     ("negated", "out[0] = a[1] * alpha - b[0];", "= -a[1] * alpha - b[0];"),
     ("clipped", "half* h = (half*)out; h[0] = __float2half(a[0] + b[0]);", "__float2half(fmaxf(a[0] + b[0], 0.0f))"),
@@ -238,6 +246,12 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    (
+        "from_the_end",
+        "for (int i = 0; i < n; ++i) out[i] = a[0]; for (int i = 0; i < m; ++i) out[i] = b[i];",
+        "b[n - 1",
+    ),
+    ("digits", "int x = threadIdx.x % m, y = threadIdx.y; out[y * 64 + x] = a[0];", "out[x"),  # how many `y` there are
     ("negated", "out[0] = a[0] - b[0];", "-(a[0]"),  # its operands are exchanged
     ("negated", "out[0] = fmaxf(a[0], b[0]);", "fmaxf(-a[0]"),
     ("negated", "int i = m; out[i] = a[0];", "-m"),

@@ -160,7 +160,7 @@ def _resolved(part: Part, strides: dict[str, Slot]) -> Part:
 def _parts(one: Expression) -> list[Part] | None:
     """A sum of products; None where something is subtracted, or has several factors that are no sizes."""
     made = []
-    for factors in _products(one) or ():
+    for factors in products(one) or ():
         index = tuple(part for part in factors if part.varying is not False)
         if len(index) > 1:
             return None
@@ -171,11 +171,11 @@ def _parts(one: Expression) -> list[Part] | None:
     return made or None
 
 
-def _products(one: Expression) -> list[list[Expression]] | None:
+def products(one: Expression) -> list[list[Expression]] | None:
     one = sums.uncast(one)
     if one.kind != "binary" or one.operator not in ("+", "-", "*") or (one.operator == "+" and one.varying is False):
         return [[one]]
-    first, second = (_products(part) for part in one.operands)
+    first, second = (products(part) for part in one.operands)
     if first is None or second is None or one.operator == "-":
         return None
     if one.operator == "+":

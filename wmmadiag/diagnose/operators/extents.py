@@ -1,0 +1,60 @@
+"""How many there are of what a whole number counts, as the source says where it is made."""
+
+from __future__ import annotations
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.making import Text, text_of
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+
+_OF_LAUNCH = {"threadIdx": "blockDim", "blockIdx": "gridDim"}
+
+
+class Extents:
+    """The extents of a program's counters and remainders, read once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        # by the declarator: an expression of the extent, or of what it is the extent of
+        self._known: dict[int, Expression] = {}
+        for statement in program.statements:
+            if statement.kind == "loop":
+                self._counted(statement)
+            for variable, value in statement.initial_values():
+                self._known.setdefault(variable.declarator.id, value)
+
+    def _counted(self, loop: Statement) -> None:
+        condition = loop.condition
+        if condition is None or condition.operator != "<" or len(condition.operands) != 2:
+            return
+        for variable in loop.declares:
+            if variable.name == condition.operands[0].text:
+                self._known[variable.declarator.id] = condition
+
+    def of(self, one: Expression) -> Text | None:
+        """The number that a name, an axis of the launch or a remainder stays below, named where it stands; None of
+        anything else."""
+        one = sums.uncast(one)
+        if one.kind == "member" and one.operands[0].text in _OF_LAUNCH:
+            return Text(f"{_OF_LAUNCH[one.operands[0].text]}.{one.operator}", precedence.POSTFIX)
+        made = one
+        if one.kind == "name":
+            variable = self._program.names_at(one.unit, one.start).get(one.text)
+            held = self._known.get(variable.declarator.id) if variable is not None else None
+            if held is None:
+                return None
+            made = sums.uncast(held)
+        if made.operator not in ("%", "<") or made.kind != "binary" or made.operands[1].varying is True:
+            return None
+        extent = made.operands[1]
+        return text_of(extent) if pools(self._program).visible(extent, one) else None
+
+
+def extents(program: Program) -> Extents:
+    """The extents of a program."""
+    if Extents not in program.kept:
+        program.kept[Extents] = Extents(program)
+    found: Extents = program.kept[Extents]
+    return found
