@@ -195,8 +195,8 @@ class DeviceHalf:
             raise UnsupportedError(
                 f"{readable}: this lambda cannot be had for the device",
                 hint="it must be marked __device__ or __host__ __device__, and capture variables of functions by value"
-                " (no reference, no pack, no member of a class that another file defines); or give the kernel a struct with"
-                " a __device__ operator()",
+                " (no reference, no pack, no member of a class that another file defines);"
+                " or give the kernel a struct with a __device__ operator()",
             )
         base = readable.partition("<")[0].rpartition("::")[2]
         for number, unit in enumerate(self.units):
