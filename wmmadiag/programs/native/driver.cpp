@@ -24,8 +24,6 @@ cudaError_t runtime(T error) {
 extern "C" {
 
 CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
-CUresult cuDriverGetVersion(int* version) { return result(cudaDriverGetVersion(version)); }
-CUresult cuDeviceGetCount(int* count) { return result(cudaGetDeviceCount(count)); }
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
     *device = ordinal;
     return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
@@ -66,7 +64,6 @@ CUresult cuCtxPushCurrent_v2(CUcontext) { return CUDA_SUCCESS; }
 CUresult cuCtxPopCurrent_v2(CUcontext* context) { return cuCtxCreate_v2(context, 0, 0); }
 CUresult cuCtxGetCurrent(CUcontext* context) { return cuCtxCreate_v2(context, 0, 0); }
 CUresult cuCtxGetDevice(CUdevice* device) { return cuDeviceGet(device, 0); }
-CUresult cuCtxSynchronize() { return result(cudaDeviceSynchronize()); }
 
 CUresult cuGetErrorName(CUresult error, const char** text) {
     switch (error) {
@@ -189,10 +186,6 @@ CUresult cuMemAllocManaged(CUdeviceptr* to, std::size_t bytes, unsigned flags) {
     *to = reinterpret_cast<CUdeviceptr>(made);
     return result(error);
 }
-CUresult cuMemAllocHost_v2(void** to, std::size_t bytes) { return result(cudaMallocHost(to, bytes)); }
-CUresult cuMemFree_v2(CUdeviceptr address) { return result(cudaFree(pointer(address))); }
-CUresult cuMemFreeHost(void* address) { return result(cudaFreeHost(address)); }
-CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) { return result(cudaMemGetInfo(free, total)); }
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
     return result(cudaMemcpy(pointer(to), from, bytes, cudaMemcpyHostToDevice));
 }
@@ -237,40 +230,15 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUst
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     return result(cudaMemcpyAsync(pointer(to), pointer(from), bytes, cudaMemcpyDeviceToDevice, stream));
 }
-CUresult cuMemHostAlloc(void** to, std::size_t bytes, unsigned flags) { return result(cudaHostAlloc(to, bytes, flags)); }
-CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned flags) {
-    return result(cudaHostGetDevicePointer(reinterpret_cast<void**>(device), host, flags));
-}
 CUresult cuMemAllocPitch_v2(CUdeviceptr* to, std::size_t* pitch, std::size_t width, std::size_t height, unsigned) {
     return result(cudaMallocPitch(reinterpret_cast<void**>(to), pitch, width, height));
 }
-CUresult cuMemAllocAsync(CUdeviceptr* to, std::size_t bytes, CUstream stream) {
-    return result(cudaMallocAsync(reinterpret_cast<void**>(to), bytes, stream));
-}
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return result(cudaFreeAsync(pointer(address), stream)); }
 
-CUresult cuStreamQuery(CUstream stream) { return result(cudaStreamQuery(stream)); }
-CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-    return result(cudaStreamCreateWithPriority(stream, flags, priority));
-}
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) { return result(cudaLaunchHostFunc(stream, function, data)); }
-CUresult cuEventQuery(CUevent event) { return result(cudaEventQuery(event)); }
 // CUlimit and cudaLimit have the same numbers.
-CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) { return result(cudaDeviceSetLimit(static_cast<cudaLimit>(limit), value)); }
-CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) { return result(cudaDeviceGetLimit(value, static_cast<cudaLimit>(limit))); }
 CUresult cuCtxSetCacheConfig(CUfunc_cache) { return CUDA_SUCCESS; }
 CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 CUresult cuProfilerStart() { return CUDA_SUCCESS; }
 CUresult cuProfilerStop() { return CUDA_SUCCESS; }
-CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return result(cudaStreamCreateWithFlags(stream, flags)); }
-CUresult cuStreamSynchronize(CUstream stream) { return result(cudaStreamSynchronize(stream)); }
-CUresult cuStreamDestroy_v2(CUstream stream) { return result(cudaStreamDestroy(stream)); }
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) { return result(cudaStreamWaitEvent(stream, event, flags)); }
-CUresult cuEventCreate(CUevent* event, unsigned flags) { return result(cudaEventCreateWithFlags(event, flags)); }
-CUresult cuEventRecord(CUevent event, CUstream stream) { return result(cudaEventRecord(event, stream)); }
-CUresult cuEventSynchronize(CUevent event) { return result(cudaEventSynchronize(event)); }
-CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) { return result(cudaEventElapsedTime(milliseconds, start, end)); }
-CUresult cuEventDestroy_v2(CUevent event) { return result(cudaEventDestroy(event)); }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     WMMADIAG_LOCKED;

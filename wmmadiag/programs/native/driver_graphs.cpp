@@ -67,20 +67,12 @@ CUresult cuGraphAddHostNode(CUgraphNode* to, CUgraph graph, const CUgraphNode* a
     const auto params = call_of(*p);
     return result(cudaGraphAddHostNode(to, graph, after, count, &params));
 }
-CUresult cuGraphAddEmptyNode(CUgraphNode* to, CUgraph graph, const CUgraphNode* after, std::size_t count) {
-    return result(cudaGraphAddEmptyNode(to, graph, after, count));
-}
-CUresult cuGraphAddChildGraphNode(CUgraphNode* to, CUgraph graph, const CUgraphNode* after, std::size_t count, CUgraph child) {
-    return result(cudaGraphAddChildGraphNode(to, graph, after, count, child));
-}
 CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*, std::size_t count) {
     return result(cudaGraphAddDependencies(graph, from, to, nullptr, count));
 }
 CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*, std::size_t count) {
     return result(cudaGraphRemoveDependencies(graph, from, to, nullptr, count));
 }
-CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) { return result(cudaGraphGetNodes(graph, nodes, count)); }
-CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) { return result(cudaGraphGetRootNodes(graph, nodes, count)); }
 CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData*, std::size_t* count) {
     return result(cudaGraphGetEdges(graph, from, to, nullptr, count));
 }
@@ -93,14 +85,6 @@ CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes, C
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
     *type = static_cast<CUgraphNodeType>(node_of(node)->type);
     return CUDA_SUCCESS;
-}
-CUresult cuGraphDestroyNode(CUgraphNode node) { return result(cudaGraphDestroyNode(node)); }
-CUresult cuGraphClone(CUgraph* to, CUgraph graph) { return result(cudaGraphClone(to, graph)); }
-CUresult cuGraphNodeFindInClone(CUgraphNode* to, CUgraphNode node, CUgraph clone) { return result(cudaGraphNodeFindInClone(to, node, clone)); }
-CUresult cuGraphUpload(CUgraphExec graph, CUstream stream) { return result(cudaGraphUpload(graph, stream)); }
-CUresult cuGraphDebugDotPrint(CUgraph graph, const char* name, unsigned flags) { return result(cudaGraphDebugDotPrint(graph, name, flags)); }
-CUresult cuGraphNodeSetEnabled(CUgraphExec graph, CUgraphNode node, unsigned enabled) {
-    return result(cudaGraphNodeSetEnabled(graph, node, enabled));
 }
 CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* to) {
     cudaGraphExecUpdateResultInfo found{};
@@ -121,19 +105,12 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
     *mode = static_cast<CUstreamCaptureMode>(now);
     return result(error);
 }
-CUresult cuStreamGetId(CUstream stream, unsigned long long* id) { return result(cudaStreamGetId(stream, id)); }
-CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr memory, std::size_t bytes, unsigned flags) {
-    return result(cudaStreamAttachMemAsync(stream, pointer(memory), bytes, flags));
-}
 
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr memory, std::size_t bytes, CUmemLocation where, unsigned flags, CUstream stream) {
     return result(cudaMemPrefetchAsync(pointer(memory), bytes, location_of(where), flags, stream));
 }
 CUresult cuMemAdvise_v2(CUdeviceptr memory, std::size_t bytes, CUmem_advise advice, CUmemLocation where) {
     return result(cudaMemAdvise(pointer(memory), bytes, static_cast<cudaMemoryAdvise>(advice), location_of(where)));
-}
-CUresult cuMemRangeGetAttribute(void* data, std::size_t size, CUmem_range_attribute attribute, CUdeviceptr memory, std::size_t bytes) {
-    return result(cudaMemRangeGetAttribute(data, size, static_cast<cudaMemRangeAttribute>(attribute), pointer(memory), bytes));
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes, CUstream stream) {
     return result(cudaMemcpyPeerAsync(pointer(to), 0, pointer(from), 0, bytes, stream));
@@ -147,21 +124,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
     return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) { return result(cudaDeviceGetDefaultMemPool(pool, device)); }
-CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) { return result(cudaDeviceGetMemPool(pool, device)); }
-CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) { return result(cudaDeviceSetMemPool(device, pool)); }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) { return result(cudaMemPoolCreate(pool, nullptr)); }
-CUresult cuMemPoolDestroy(CUmemoryPool pool) { return result(cudaMemPoolDestroy(pool)); }
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t bytes) { return result(cudaMemPoolTrimTo(pool, bytes)); }
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-    return result(cudaMemPoolSetAttribute(pool, static_cast<cudaMemPoolAttr>(attribute), value));
-}
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-    return result(cudaMemPoolGetAttribute(pool, static_cast<cudaMemPoolAttr>(attribute), value));
-}
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr* to, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
-    return result(cudaMallocFromPoolAsync(reinterpret_cast<void**>(to), bytes, pool, stream));
-}
 
 // A library is a module here, a kernel a function of it.
 CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {

@@ -105,13 +105,11 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig) { return CUDA_SUCCESS; }
 CUresult cuFuncSetSharedMemConfig(CUfunction, CUsharedconfig) { return CUDA_SUCCESS; }
 CUresult cuCtxDetach(CUcontext) { return CUDA_SUCCESS; }
-CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) { return result(cudaDeviceGetStreamPriorityRange(least, greatest)); }
 CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) { return CUDA_ERROR_INVALID_DEVICE; }
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
     *can = 0;
     return CUDA_SUCCESS;
 }
-CUresult cuDeviceGetPCIBusId(char* to, int size, CUdevice device) { return result(cudaDeviceGetPCIBusId(to, size, device)); }
 CUresult cuDeviceGetUuid_v2(CUuuid* to, CUdevice) {
     std::memcpy(to->bytes, "wmmadiag emulator", sizeof to->bytes);
     return CUDA_SUCCESS;
@@ -147,9 +145,6 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes, CUdevice
     if (bytes != nullptr) *bytes = one->size;
     return CUDA_SUCCESS;
 }
-CUresult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) { return result(cudaHostRegister(memory, bytes, flags)); }
-CUresult cuMemHostUnregister(void* memory) { return result(cudaHostUnregister(memory)); }
-CUresult cuMemHostGetFlags(unsigned* flags, void* memory) { return result(cudaHostGetFlags(flags, memory)); }
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes) {
     return result(cudaMemcpyPeer(pointer(to), 0, pointer(from), 0, bytes));
 }
@@ -160,25 +155,8 @@ CUresult cuMemsetD2D8_v2(CUdeviceptr to, std::size_t pitch, unsigned char value,
     return result(cudaMemset2D(pointer(to), pitch, value, width, height));
 }
 
-CUresult cuStreamGetPriority(CUstream stream, int* priority) { return result(cudaStreamGetPriority(stream, priority)); }
-CUresult cuStreamGetFlags(CUstream stream, unsigned* flags) { return result(cudaStreamGetFlags(stream, flags)); }
 CUresult cuStreamGetCtx(CUstream, CUcontext* context) { return cuCtxGetCurrent(context); }
-CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void* data, unsigned flags) {
-    return result(cudaStreamAddCallback(stream, reinterpret_cast<cudaStreamCallback_t>(function), data, flags));
-}
-CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return result(cudaEventRecordWithFlags(event, stream, flags)); }
 // The driver's handles of graphs are the runtime's.
-CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-    return result(cudaStreamBeginCapture(stream, static_cast<cudaStreamCaptureMode>(mode)));
-}
-CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) { return result(cudaStreamEndCapture(stream, graph)); }
-CUresult cuGraphCreate(CUgraph* graph, unsigned flags) { return result(cudaGraphCreate(graph, flags)); }
-CUresult cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long flags) {
-    return result(cudaGraphInstantiate(made, graph, flags));
-}
-CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) { return result(cudaGraphLaunch(graph, stream)); }
-CUresult cuGraphDestroy(CUgraph graph) { return result(cudaGraphDestroy(graph)); }
-CUresult cuGraphExecDestroy(CUgraphExec graph) { return result(cudaGraphExecDestroy(graph)); }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function, int threads, std::size_t shared, unsigned) {
     return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared);
