@@ -650,3 +650,15 @@ def test_a_function_that_says_whether_something_has_come_is_asked_until_it_has()
     assert yields(body, "uncalled", "out[0] = a[0]; while (!landed(bar, phase)) {}", head)
     other = head.replace("mbarrier.try_wait.parity.shared.b64 p", "mbarrier.pending_count.b64 p")
     assert not yields(body, "uncalled", "while (!landed(bar, phase)) {}", other)
+
+
+def test_a_type_is_as_wide_as_what_it_is_given_as_it_is() -> None:
+    head = "__device__ short held(short v) { return (short)(v > 32767 ? 32767 : v); }\n"
+    assert yields("long long x = m; out[0] = held(x * n >> 2);", "wide_enough", "held(long long v)", head)
+    assert yields("short x = m; x += n; out[0] = x;", "wide_enough", "int x = m;")
+    assert yields("out[0] = kept(m);", "wide_enough", "int kept(int v)", "__device__ short kept(int v) { return v; }\n")
+    for body in (
+        "long long x = m; out[0] = held((short)(x * n));",
+        "int x = threadIdx.x; x += 2; float y = x; out[0] = y;",
+    ):
+        assert made(body, "wide_enough", head) == []
