@@ -239,3 +239,8 @@ def test_two_megabytes_parse_in_linear_time() -> None:
     began = time.process_time()
     parse(large)
     assert time.process_time() - began < 20 * 4 * max(first, 0.02)
+
+
+def test_a_text_on_one_line_has_neither_comments_nor_directives() -> None:
+    text = b"for (;;) // all\n#pragma unroll\n  for (int i = 0;; ++i)\n    f(i);\n"
+    assert parse(text, "k.cu").one_line(0, len(text)) == "for (;;) for (int i = 0;; ++i) f(i);"

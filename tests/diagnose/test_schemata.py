@@ -149,7 +149,13 @@ def test_statements_and_insertions_nest_in_braces() -> None:
     assert list(own.values()) == [1, 2, 2]
     assert made.count("{") == made.count("}") and "} else {\nx = 1;\n} }" in made
     made, own = rendered(text, TextEdit("k.cu", 2, 2, "__syncthreads();"), kind="insertion")
-    assert made.startswith("{ { if (::wmmadiag_selected == 1u) {\n__syncthreads();\n} }if (a)") and own == {2: 1}
+    assert made.startswith("{ { if (::wmmadiag_selected == 1u) {\n__syncthreads();\n} }\nif (a)") and own == {2: 1}
+
+
+def test_what_is_put_in_before_a_directive_leaves_it_a_line_of_its_own() -> None:
+    text = b"void f(int n) {\n  g();\n#pragma unroll 1\n  for (;;) h();\n}\n"
+    put = Change("test", (TextEdit("k.cu", text.index(b"#"), text.index(b"#"), "g();\n"),), "insertion", "", "again")
+    assert b"\n#pragma" in spelled(text, render({"k.cu": text}, [put]).edits["k.cu"])
 
 
 def test_a_macro_stays_one_directive() -> None:

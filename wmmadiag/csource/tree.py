@@ -46,8 +46,21 @@ class Source:
         return self.data[start:end].decode("utf-8", "surrogateescape")
 
     def words(self, node: Node) -> str:
-        """The node's text on one line: comments out, blanks and line ends single."""
-        return " ".join(self.code_text(node.start_byte, node.end_byte).split())
+        """The node's text as `one_line` has it."""
+        return self.one_line(node.start_byte, node.end_byte)
+
+    def one_line(self, start: int, end: int) -> str:
+        """The text between two offsets on one line: comments and the directives in it out, blanks and line ends
+        single."""
+        text = self.code_text(start, end)
+        if "#" in text:
+            held = text.encode("utf-8", "surrogateescape")
+            part = bytearray(held)
+            for span in spans(held):
+                if span.kind == "directive" and span.start:
+                    part[span.start : span.end] = b" " * (span.end - span.start)
+            text = part.decode("utf-8", "surrogateescape")
+        return " ".join(text.split())
 
     def code_text(self, start: int, end: int) -> str:
         """The text between two offsets without comments; literals stay."""

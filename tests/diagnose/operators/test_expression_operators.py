@@ -13,6 +13,12 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 
 # operator, body, what must come of it.
 YIELDS = [
+    (
+        "digit_added",
+        "for (int k = 0; k < n; ++k) { const int k0 = k % n * m; out[k0] = a[k0]; const int part = k % n;"
+        " for (int i = 0; i < m / 8; ++i) out[i * 8 + threadIdx.x] = b[part]; }",
+        "out[i * 8 + threadIdx.x + part * m]",
+    ),
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
     ("from_the_end", "for (int i = 0; i < n; ++i) { const int k = i; out[k] = a[0]; }", "k = n - 1 - i;"),
     ("from_the_end", "const int c = threadIdx.x % 16; out[m + c] = a[c];", "a[15 - c]"),

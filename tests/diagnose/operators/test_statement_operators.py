@@ -148,6 +148,18 @@ YIELDS = [
         "wmma::mem_row_major); wmma::fill_fragment(f, 0.0f); }",
     ),
     (
+        "anew_once_stored",
+        "float s = 0.0f, r = 0.0f; for (int i = 0; i < n; ++i) { s += a[i]; r += b[i];"
+        " if (i % 4 == 3) { out[i] = s; out[m + i] = r; } }",
+        "out[m + i] = r; s = 0.0f; r = 0.0f; }",
+    ),
+    (
+        "scaled_by_element",
+        "float f[2], s[2] = {}; for (int i = 0; i < n; ++i) { for (int h = 0; h < 2; ++h) { f[h] = a[i]; }"
+        " for (int h = 0; h < 2; ++h) { s[h] += b[i]; } } out[0] = s[0] * f[0];",
+        "f[h] = a[i]; s[h] *= f[h]; }",
+    ),
+    (
         "scaled",
         "float x[4][2]; for (int r = 0; r < n; ++r) { const float f = a[r]; out[r] = f; }"
         " for (int d = 0; d < 4; ++d) { out[d] = x[d][0] + x[d][1]; }",
@@ -484,6 +496,16 @@ NEVER = [
     ("quotient_and_remainder", "int r = threadIdx.x & 7, c = threadIdx.x >> 4; out[r] = a[c];", "r = threadIdx.x >> 4"),
     ("quotient_and_remainder", "int r = threadIdx.x % 8, c = threadIdx.x / 16; out[r] = a[c];", "r = threadIdx.x / 16"),
     ("anew", "float x = 0; for (int i = 0; i < n; ++i) out[i] = x;", "x = 0; x = 0"),
+    (  # what begins in each round
+        "anew_once_stored",
+        "for (int i = 0; i < n; ++i) { float s = 0.0f; s += a[i]; if (i % 4 == 3) { out[i] = s; } }",
+        "s = 0.0f; }",
+    ),
+    (  # nothing runs on
+        "scaled_by_element",
+        "float f[2], s[2] = {}; for (int h = 0; h < 2; ++h) { f[h] = a[h]; s[h] += b[h]; } out[0] = s[0] * f[0];",
+        "s[h] *= f[h];",
+    ),
     ("advanced", "const int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; }", "stage ^= 1;"),
     ("advanced", "int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; ++stage; }", "stage ^= 1;"),
     ("alike", "float x = a[m] * 2; float y = b[n] * 2; out[0] = x + y;", "float y = a[n]"),

@@ -26,6 +26,8 @@ class _Company:
         self.times: dict[str, Counter[str]] = defaultdict(Counter)
         self.sizes: Counter[str] = Counter()
         self.extents: dict[str, set[str]] = defaultdict(set)  # how many there are of what is added beside a pitch
+        values = (pair for body in program.bodies for one in body.statements for pair in one.initial_values())
+        self.values = {(value.unit.file, variable.name): value for variable, value in values}
         for one in program.all_expressions():
             if sums.top(one) and one.operator == "+":
                 terms = sums.terms(one)
@@ -87,9 +89,51 @@ def terms(program: Program, one: Expression) -> Iterator[Text]:
     for coordinate in coordinates(program, one):
         term = Text(coordinate.text, precedence.POSTFIX)
         yield term
-        known = [text for text, _ in company.times[coordinate.text].most_common()]
+        known = [*times(program, one, coordinate), *reaches(program, one)]
         found = [text for text in (*known, *sizes(program, one)) if text.isdecimal() or text in visible]
         yield from (binary(term, "*", Text(text, precedence.POSTFIX)) for text in list(dict.fromkeys(found))[:6])
+
+
+def times(program: Program, one: Expression, coordinate: Atom) -> list[str]:
+    """What a coordinate is multiplied by elsewhere, or what it is made of is, the most frequent first."""
+    company = _company(program)
+    made = company.values.get((one.unit.file, coordinate.text))
+    counted = Counter(company.times[coordinate.text])
+    if made is not None:
+        counted.update(company.times[made.text])
+    return [text for text, _ in counted.most_common()]
+
+
+def reaches(program: Program, one: Expression) -> list[str]:
+    """How many values a sum counts, as the loops around it, and remainders that it is made of, say: `S` of `i * 8 + r`
+    with `i < S / 8`."""
+    found = []
+    for term in sums.terms(one):
+        for place, factor in enumerate(term.factors):
+            pitch = [sums.uncast(other).text for other in term.factors[:place] + term.factors[place + 1 :]]
+            for count in _counts(program, sums.uncast(factor)):
+                if not pitch:
+                    found.append(count.text)
+                elif count.kind == "binary" and count.operator == "/" and [count.operands[1].text] == pitch:
+                    found.append(count.operands[0].text)
+    return list(dict.fromkeys(found))
+
+
+def _counts(program: Program, one: Expression) -> Iterator[Expression]:
+    """How many values a name or remainder takes."""
+    if one.kind == "name":
+        for loop in one.statement.loops:
+            held = loop.condition
+            if (
+                held is not None
+                and held.kind == "binary"
+                and held.operator == "<"
+                and held.operands[0].text == one.text
+            ):
+                yield held.operands[1]
+    made = _company(program).values.get((one.unit.file, one.text)) if one.kind == "name" else one
+    if made is not None and made.kind == "binary" and made.operator == "%":
+        yield made.operands[1]
 
 
 def sizes(program: Program, one: Expression, most: int = _MOST_SIZES) -> list[str]:

@@ -247,7 +247,7 @@ class _Writer:
             if len(site.alternatives) > 1:
                 self._write(b"}")
         if site.form == "insertion":
-            self._write(b"} }")
+            self._write(b"} }" + ending)  # what follows may be a directive, which begins a line
             return
         self._write(b"} else {" + ending)
         self.between(site.start, site.end, site.inner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wmmadiag.diagnose.operators.conditions.guard import stored
 from wmmadiag.diagnose.operators.cuda_names import FILL, MULTIPLY, STORE
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
 from wmmadiag.diagnose.operators.model import Statement
@@ -47,6 +48,28 @@ def anew(program: Program) -> Iterator[Draft]:
                 text = f"{name} = {nought};"
             if loop.index == 0 or loop.block[loop.index - 1].text != text:
                 yield inserted_before(loop, text, f"{text[:-1]} before the loop", "initial value")
+
+
+@operator
+def anew_once_stored(program: Program) -> Iterator[Draft]:
+    """Sums set to what they begin with at the end of a branch that stores them, in a loop that adds to them."""
+    values = {variable.name: value for one in program.statements for variable, value in one.initial_values()}
+    for branch in program.statements:
+        if branch.kind != "if" or not branch.loops or branch.unit.macro:
+            continue
+        block = branch.children[0]
+        if block.kind != "block" or not block.children:
+            continue
+        inner = {variable.name for loop in branch.loops[-1:] for one in loop.under() for variable in one.declares}
+        sums = dict.fromkeys(name for name in _added_to(branch.loops[-1]) if name not in inner and name in values)
+        kept = {_set(one) for one in block.under()}
+        out = {
+            name for one in block.under() if stored(one) is not None for name in one.expressions[0].operands[1].names
+        }
+        wanted = [name for name in sums if name in out and name not in kept and values[name].varying is False]
+        if wanted:
+            text = " ".join(f"{name} = {values[name].text};" for name in wanted)
+            yield inserted_after(block.children[-1], text, f"{text[:-1]} once stored", "initial value")
 
 
 def _stored(one: Statement) -> str:

@@ -51,6 +51,26 @@ def scaled(program: Program) -> Iterator[Draft]:
                             break
 
 
+@operator
+def scaled_by_element(program: Program) -> Iterator[Draft]:
+    """`x[i] *= f[i];` after a real `f[i]` was made in a loop in another one, for an `x[i]` that is accumulated."""
+    pool = pools(program)
+    running = {one.text: one for one, _ in _running(program) if one.kind == "subscript" and _accumulates(one)}
+    for statement in program.statements:
+        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        if whole is None or whole.kind != "assignment" or whole.operator != "=" or not statement.braced:
+            continue
+        factor = whole.operands[0]
+        if factor.kind != "subscript" or factor.type.kind != "float" or len(statement.loops) < 2:
+            continue
+        for target in running.values():
+            same = target.operands[1:] and target.operands[-1].text == factor.operands[-1].text
+            other = target.operands[0].text != factor.operands[0].text and target.text not in whole.operands[1].text
+            if same and other and pool.visible(target, whole):
+                text = f"{target.text} *= {factor.text};"
+                yield inserted_after(statement, text, f"{target.text} times {factor.text}", "accumulation")
+
+
 def _remainders(program: Program) -> Mapping[str, Expression]:
     """What variables are remainders by, by their names: `n` for `int d = i % n;`."""
     found: dict[str, Expression] = {}
@@ -208,6 +228,5 @@ def _loops(statement: Statement, names: frozenset[str]) -> _Heads:
     for loop in statement.loops:
         counters = frozenset(variable.name for variable in loop.declares)
         if names & counters and loop.children:
-            text = " ".join(loop.unit.source.code_text(loop.start, loop.children[0].start).split())
-            found.append((counters, f"{text} "))
+            found.append((counters, f"{loop.unit.source.one_line(loop.start, loop.children[0].start)} "))
     return tuple(found)
