@@ -84,8 +84,7 @@ def _extent(program: Program, one: Expression) -> str:
 def terms(program: Program, one: Expression) -> Iterator[Text]:
     """What might be added to an expression: `c` and `c * s`, with a coordinate `c` and a size `s` that it is multiplied
     by elsewhere, or that most others are."""
-    pool, company = pools(program), _company(program)
-    visible = {atom.text for atom in pool.at(one)}
+    visible = {atom.text for atom in pools(program).at(one)}
     for coordinate in coordinates(program, one):
         term = Text(coordinate.text, precedence.POSTFIX)
         yield term
