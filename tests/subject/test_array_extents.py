@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from wmmadiag.api import check
+from wmmadiag.cli.main import main
 from wmmadiag.hostcode import terms
 from wmmadiag.subject.card_session import MOST_TRIED, PlainRuns
 from wmmadiag.subject.drafts.array_extents import products_of_sizes
@@ -111,3 +114,11 @@ void forward(const float* x, float* y, int M, int N) {
 def test_memory_is_as_host_code_sets_its_bytes(tmp_path, byte, status):
     report = judged(tmp_path, RUNNING_MAXIMUM.replace("BYTE", byte))
     assert report.status == status  # with 0x7E the largest number is never one of the row's
+
+
+@pytest.mark.parametrize(("old", "right"), [("", True), ("cudaMemsetAsync(counter, 0, sizeof(int), stream);", False)])
+@pytest.mark.corpus
+def test_counters_that_host_code_sets_to_zero_are_the_kernels_own(tmp_path, old, right):
+    source = Path(__file__).parents[1] / "reading" / "unseen16" / "streamk_queue_hgemm.cu"
+    (tmp_path / "k.cu").write_text(source.read_text().replace(old, ""))
+    assert (main(["check", str(tmp_path / "k.cu")]) == 0) == right

@@ -16,9 +16,11 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.hostcode.types import bytes_of
 from wmmadiag.hostcode.values import Pointer
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.guess import roles_for, symbol_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.model import DraftArgument
 
 
 def allocated(kernel: SourceKernel, operation: str) -> Mapping[str, int]:
@@ -117,3 +119,13 @@ def sized_by(kernel: SourceKernel) -> Mapping[str, Term]:
             if each:
                 found[parameter.name] = terms.combined("/", value.buffer.size, terms.number(each))
     return found
+
+
+def counters(argument: DraftArgument) -> Term | None:
+    """How many whole numbers host code sets before the launch, of an array that it is given: flags, a queue's head."""
+    passed, element = argument.passed, element_type(argument.dtype)
+    if not isinstance(passed, Pointer) or element is None or element.is_float or not argument.initial:
+        return None
+    return (
+        terms.combined("/", passed.buffer.bytes_set, terms.number(element.bytes)) if passed.buffer.bytes_set else None
+    )

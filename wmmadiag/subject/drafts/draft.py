@@ -15,7 +15,7 @@ from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
-from wmmadiag.subject.drafts.array_extents import sized_by
+from wmmadiag.subject.drafts.array_extents import counters, sized_by
 from wmmadiag.subject.drafts.code_facts import accumulator_types, told_by_formulas, uses_tf32
 from wmmadiag.subject.drafts.evidence import product_of
 from wmmadiag.subject.drafts.facts import note_facts
@@ -272,7 +272,7 @@ def _memory(result: CardDraft, argument: DraftArgument, kernel: SourceKernel, me
         argument.initial = _of_bytes(content, argument.dtype) or argument.initial
     if argument.role != TODO:
         return
-    size = sized_by(kernel).get(argument.parameter.name)
+    size = sized_by(kernel).get(argument.parameter.name) or counters(argument)
     if size is not None and not argument.parameter.const:
         try:
             argument.size = meant.text(size)
