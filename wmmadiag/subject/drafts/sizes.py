@@ -249,7 +249,10 @@ def _several_turns(draft: CardDraft, numbers: dict[str, int], tile: int) -> None
             continue
         steps = [one for one in (*draft.tiles.get(symbol, ()), _steps(draft, symbol), tile) if one <= _LARGEST_TILE]
         step = math.lcm(*steps)
-        larger = {**numbers, own: (count // step + 1) * step}
+        size = (count // step + 1) * step
+        while size in numbers.values():  # two extents alike hide one in the other's place
+            size += step
+        larger = {**numbers, own: size}
         if _operations(draft, larger) <= _MOST_OPERATIONS:
             numbers[own] = larger[own]
 
