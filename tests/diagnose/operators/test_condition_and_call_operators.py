@@ -12,6 +12,11 @@ ROWS = "int r = threadIdx.x, c = threadIdx.y, r0 = blockIdx.x * 16;"
 
 YIELDS = [
     (
+        "arguments",
+        'float z = 0; asm("" : "+f"(out[0]) : "f"(alpha), "f"(z), "f"(z), "f"(alpha));',
+        '"f"(z), "f"(alpha), "f"(alpha), "f"(z)',
+    ),
+    (
         "conjunct",
         "int r = threadIdx.x, c = threadIdx.y; const bool f = c < n; out[0] = f ? a[c] : 0.0f;"
         " place((size_t)r * n + c, f);",
