@@ -19,6 +19,11 @@ YIELDS = [
         " for (int i = 0; i < m / 8; ++i) out[i * 8 + threadIdx.x] = b[part]; }",
         "out[i * 8 + threadIdx.x + part * m]",
     ),
+    (
+        "number_everywhere",
+        "const int* p = (const int*)a; out[0] = p[0] - 127; out[1] = p[1] - 127 + (p[2] - 127);",
+        "out[0] = p[0] - 128; out[1] = p[1] - 128 + (p[2] - 128);",
+    ),
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
     ("from_the_end", "for (int i = 0; i < n; ++i) { const int k = i; out[k] = a[0]; }", "k = n - 1 - i;"),
     ("from_the_end", "const int c = threadIdx.x % 16; out[m + c] = a[c];", "a[15 - c]"),
@@ -252,6 +257,7 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("number_everywhere", "out[m + 1] = a[n + 1];", "+ 2"),  # one is no number that something is called by
     (
         "from_the_end",
         "for (int i = 0; i < n; ++i) out[i] = a[0]; for (int i = 0; i < m; ++i) out[i] = b[i];",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced, several
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -24,6 +25,7 @@ _KNOWN = (
     0.3989422804014327, 3.141592653589793, 2.302585092994046, 0.3010299956639812,
 )  # fmt: skip
 _FAR, _MOST_KNOWN = 4.0, 4
+_LEAST, _MOST_PLACES = 3, 8
 _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
 
 
@@ -33,14 +35,30 @@ def number(program: Program) -> Iterator[Draft]:
 
     For a real number also the nearest of the constants of mathematics.
     """
-    pool = pools(program)
     for one in program.expressions:
-        if one.kind != "literal" or one.role == "mask":
-            continue
-        for value in _near(one) if one.type.kind == "integer" else _near_real(one):
-            yield replaced(one, Text(value))
-        for text in pool.alike(one) if one.role != "template argument" else ():
-            yield replaced(one, Text(text))
+        if one.kind == "literal" and one.role != "mask":
+            for value in _others(program, one):
+                yield replaced(one, Text(value))
+
+
+@operator
+def number_everywhere(program: Program) -> Iterator[Draft]:
+    """The same of a number wherever a function has it for the same, none below three."""
+    places: dict[tuple[int, str, str], list[Expression]] = defaultdict(list)
+    for one in program.expressions:
+        small = one.text.isdecimal() and int(one.text) < _LEAST
+        if one.kind == "literal" and one.role != "mask" and not small and not one.fixed:
+            around = one.parent.operator if one.parent is not None else ""
+            places[id(one.statement.function), one.text, f"{one.role} {around}"].append(one)
+    for held in places.values():
+        if 1 < len(held) <= _MOST_PLACES:
+            for value in _others(program, held[0]):
+                yield several([(one, Text(value)) for one in held], f"{value} for every {held[0].text}")
+
+
+def _others(program: Program, one: Expression) -> Iterator[str]:
+    yield from _near(one) if one.type.kind == "integer" else _near_real(one)
+    yield from pools(program).alike(one) if one.role != "template argument" else ()
 
 
 def _near_real(one: Expression) -> Iterator[str]:
