@@ -19,6 +19,7 @@ from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
+from wmmadiag.diagnose.only_where import only_where
 from wmmadiag.diagnose.operators.places import Range, program
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.screening import screened
@@ -98,6 +99,7 @@ class _Hunt:
     sketches: Sketches | None = None  # of the base's source, once they were asked for
     pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
     followed: set[Change] = field(default_factory=set)  # what mends a good part, from which the search went on
+    chosen: set[Change] = field(default_factory=set)  # what mends the case alone, and was tried where a condition holds
     left_behind: set[Change] = field(default_factory=set)  # what mends a part, from which it set out anew
 
     @property
@@ -155,6 +157,22 @@ def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -
 def _likeliest(hunt: _Hunt) -> bool:
     """Changes by their rank: at first so many that what mends a good part is among them."""
     return hunt.look(hunt.order, hunt.base.most if hunt.base.kept else _EARLY)
+
+
+def _only_where(hunt: _Hunt) -> bool:
+    """What mends this case and spoils or leaves others, made only where a condition holds."""
+    found, base = hunt.found, hunt.base
+    alone = [one.tried.ranked for one in hunt.answers if not one.right and one.shape is None]
+    alone = [one for one in alone if one.change not in hunt.chosen]
+    if hunt.mended or not alone or found.ledger.spent or len(found.baseline) == 1:
+        return False
+    hunt.chosen |= {one.change for one in alone}
+    held = program(base.trials.texts, rendered_entry(found.bench.card, base.trials.case, found.bench.variant))
+    order = only_where(held, alone)
+    hunt.tell(f"trying {len(alone)} changes under {len(order)} conditions")
+    outcomes = base.trials.try_batch([one.change for one in order])
+    found.ledger.note(outcomes)
+    return hunt.confirm([Tried(one, outcome) for one, outcome in zip(order, outcomes, strict=True)])
 
 
 def _followed(hunt: _Hunt) -> bool:
@@ -287,8 +305,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _filled, _solved, _all, _followed, _nearest, _less_likely, _followed, _twice,
-    _filled_further, _twice, _deeper, _two, _fewer_threads,
+    _likeliest, _only_where, _followed, _filled, _solved, _all, _only_where, _followed, _nearest, _less_likely,
+    _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 

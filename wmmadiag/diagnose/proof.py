@@ -30,6 +30,7 @@ from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
+from wmmadiag.diagnose.only_where import CHOSEN
 from wmmadiag.diagnose.ranking import tokens_of
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sizes import mixed_sizes
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 _SOUGHT = {
     FILLED: "thousands of expressions were tried at this place and others: one may fit by chance",
     SOLVED: "its number was sought: another place may need another one",
+    CHOSEN: "its condition was sought among those of the source: another one may be meant",
 }
 _NAMES_SOMETHING = re.compile(r"\(\s*&?\s*[A-Za-z_]")
 """A call with a variable as its first argument."""
