@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.emulator import native, select_lane, select_memory, select_tensor, select_warp
+from wmmadiag.emulator import native, select_bulk, select_lane, select_memory, select_tensor, select_warp
 from wmmadiag.emulator.call_stack import CallStack
 from wmmadiag.emulator.control_flow import Block, frontier_order, linearise, split_blocks
 from wmmadiag.emulator.decoded import UNSEEN, Decoded, Value
@@ -28,7 +28,7 @@ from wmmadiag.processes.collection import paused_collection
 from wmmadiag.ptx.calls import recursive
 from wmmadiag.ptx.ir import Module, PtxFunction, Space
 
-_ = (select_lane, select_memory, select_tensor, select_warp)
+_ = (select_bulk, select_lane, select_memory, select_tensor, select_warp)
 
 RAW = np.dtype(
     [

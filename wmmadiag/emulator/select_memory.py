@@ -157,7 +157,10 @@ def wait_group(select: Selector, instruction: Instruction) -> None:
     select.emit("cp.async.wait_group", immediate=groups)
 
 
-BARRIER_OPS = ("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "async_arrive", "async_arrive_noinc")
+BARRIER_OPS = (
+    *("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait"),
+    *("async_arrive", "async_arrive_noinc", "expect_tx", "complete_tx"),
+)
 
 
 def _barrier(
@@ -178,13 +181,16 @@ def _barrier(
 @selects("mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "mbarrier.arrive_drop")
 def barrier_arrive(select: Selector, instruction: Instruction) -> None:
     if "expect_tx" in instruction.attributes:
-        raise select.unsupported(
-            f"{instruction.text}: transaction counts belong to bulk copies, which are not emulated"
-        )
+        _barrier(select, instruction, "expect_tx", None, instruction.operand("tx"))
     state = instruction.operand("state")
     _barrier(
         select, instruction, instruction.op.removeprefix("mbarrier."), select.write(state), instruction.operand("count")
     )
+
+
+@selects("mbarrier.expect_tx", "mbarrier.complete_tx")
+def barrier_bytes(select: Selector, instruction: Instruction) -> None:
+    _barrier(select, instruction, instruction.op.removeprefix("mbarrier."), None, instruction.operand("tx"))
 
 
 @selects("mbarrier.test_wait", "mbarrier.try_wait")

@@ -51,7 +51,6 @@ class ProgramSource:
     kernels: Mapping[str, tuple[str, ...]]
     variables: frozenset[str]  # names of the device's variables that it or its headers define
     expressions: tuple[str, ...]  # the instantiations of kernel templates that its host code uses, as NVRTC takes them
-    portable: bool = False  # whether none of its files asks which architecture it is compiled for
     nested: bool = False  # whether its kernels launch kernels
     references: bool = False  # whether it has references to textures
 
@@ -141,7 +140,6 @@ TEXTURE_REFERENCES = "wmmadiag_texture_references.h"
 _JIT = re.compile(rb"\bnvrtc(?:_helper)?\.h\b")
 _VERSIONED = re.compile(rb"\b(cublas\w+)_v2\b")
 """Functions by the names of the library's binary, of which the plain ones are macros."""
-_ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
 
 
 def build(
@@ -218,9 +216,8 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         readable = [demangle(symbol.name) for symbol in its]
         asked = [name for name in readable if name.endswith(">") and LAMBDA not in name]
         expressions = tuple(dict.fromkeys(map(expression_of, asked)))
-        portable = not any(_ARCHITECTURE.search(file.data) for file in one.tree.every())
         nested = any(each.launches for each in one.names)
-        units.append(ProgramSource(one.name, known, owned, expressions, portable, nested, one.has_references()))
+        units.append(ProgramSource(one.name, known, owned, expressions, nested, one.has_references()))
     kernels.sort(key=lambda one: one.start)
     told = tuple(dict.fromkeys(notes))
     return HostHalf(tuple(units), tuple(kernels), tuple(variables), managed, main, told)

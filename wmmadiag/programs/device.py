@@ -32,9 +32,6 @@ from wmmadiag.ptx import parse
 from wmmadiag.ptx.calls import function_address
 from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
 
-_BULK_COPIES = 90
-BEFORE_BULK_COPIES = "sm_89"
-"""The last architecture before bulk copies and clusters: its PTX runs on each later chip, too."""
 _TO_THE_HOST = re.compile(r"\.volatile\.(?!shared)|\.sys\b")
 _BODIES = re.compile(r"^[^\n/]*\.(?:entry (?P<name>[\w$]+)|func\b)(?P<body>.*?^\})", re.DOTALL | re.MULTILINE)
 _ABI = re.compile(r"\b_V_\d+_SM_\w+?::")
@@ -139,16 +136,15 @@ class DeviceHalf:
         self.notes: list[str] = []
         self.parts = DeviceParts(self.options.arch, self.place, self.heap, self.use_cache)
 
-    def compile(self, unit: ProgramSource, *, separately: bool = False, arch: str = "") -> Compilation:
+    def compile(self, unit: ProgramSource, *, separately: bool = False) -> Compilation:
         """The PTX of a source, with the instantiations that the host half uses.
 
         Args:
             separately: with functions that it does not call itself, for kernels of other sources.
-            arch: of the PTX, "sm_89"; "": the device's.
         """
         extra = (*self.options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
         extra = (*extra, *([f"--pre-include={TEXTURE_REFERENCES}"] if unit.references else ()))
-        options = replace(self.options, name_expressions=unit.expressions, extra=extra, arch=arch or self.options.arch)
+        options = replace(self.options, name_expressions=unit.expressions, extra=extra)
         return compile_source(Path(unit.source), options, use_cache=self.use_cache)
 
     def kernel(self, symbol: Symbol) -> DeviceKernel:
@@ -205,36 +201,11 @@ class DeviceHalf:
             compilation = self.compile(unit)
             entry = _entry_of(compilation.entries, symbol.name)
             if entry is not None:
-                return self._loaded_or_older(compilation, entry, number)
+                return self._loaded(compilation, entry, number, {})
         raise ConfigurationError(
             f"the device half has no kernel {readable}",
             hint="the compiler's notes say why it was not instantiated: wmmadiag check SOURCE -v",
         )
-
-    def _loaded_or_older(self, compilation: Compilation, entry: Entry, number: int) -> DeviceKernel:
-        """Make a kernel ready; where a header gave it what is not emulated, as `nvcc -arch=sm_89` compiles it.
-
-        A source that does not ask for its architecture means the same program by both: that PTX runs on the device,
-        too. One that asks may have nothing to run there.
-        """
-        try:
-            return self._loaded(compilation, entry, number, {})
-        except UnsupportedError as refused:
-            unit = self.units[number]
-            number_of_arch = self.options.arch.removeprefix("sm_")
-            if not (unit.portable and number_of_arch.isdigit() and int(number_of_arch) >= _BULK_COPIES):
-                raise
-            try:
-                older = self.compile(unit, arch=BEFORE_BULK_COPIES)
-                kernel = _entry_of(older.entries, entry.name)
-                if kernel is None:
-                    raise refused
-                made = self._loaded(older, kernel, number, {})
-            except (UnsupportedError, CompileError):
-                raise refused from None
-            reason = str(refused).partition("\n")[0]
-            self.notes.append(f"{made.name} runs as compiled for {BEFORE_BULK_COPIES}: {reason}")
-            return made
 
     def alone(self, kernel: DeviceKernel) -> bool:
         """Whether a kernel's source is none that can be compiled by itself for a card."""
@@ -266,7 +237,7 @@ class DeviceHalf:
             key = (number, name)
             if key not in self._nested:
                 entry = next(each for each in compilation.entries if each.name == name)
-                self._nested[key] = self._loaded_or_older(compilation, entry, number)
+                self._nested[key] = self._loaded(compilation, entry, number, {})
             yield self._nested[key], one
 
     def _own(self, name: str) -> DeviceKernel:

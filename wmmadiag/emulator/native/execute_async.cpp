@@ -114,22 +114,22 @@ Flow wait_group(Warp& warp, const Inst& inst, Mask active) {
 
 // The 64 bits of an mbarrier object: opaque to PTX, so this layout is ours.
 struct MBarrier {
-    std::uint32_t phase : 1;
-    std::uint32_t expected : 21;
-    std::uint32_t mark : 10;  // `initialised`, which neither zeros nor the poison of fresh memory contain
-    std::uint32_t pending : 21;
-    std::uint32_t : 11;
+    std::uint64_t phase : 1;
+    std::uint64_t expected : 17;
+    std::uint64_t pending : 17;
+    std::uint64_t mark : 8;   // `initialised`, which neither zeros nor the poison of fresh memory contain
+    std::int64_t bytes : 21;  // that copies are yet to bring in this phase
 };
 static_assert(sizeof(MBarrier) == 8);
 
-constexpr std::uint32_t initialised = 0x15a;
+constexpr std::uint32_t initialised = 0x5a;
 
-constexpr std::uint32_t max_count = (1u << 20) - 1;
+constexpr std::uint32_t max_count = (1u << 17) - 1;  // PTX has 2^20 - 1; a cluster has 2^14 threads
 
 // Whether that completed the phase.
 bool arrive(MBarrier& barrier, std::uint32_t count) {
     barrier.pending -= std::min<std::uint32_t>(count, barrier.pending);
-    if (barrier.pending != 0) return false;
+    if (barrier.pending != 0 || barrier.bytes != 0) return false;
     barrier.phase ^= 1u;
     barrier.pending = barrier.expected;
     return true;
@@ -146,7 +146,18 @@ void write_mbarrier(std::byte* to, std::uint32_t count) {
 
 namespace {
 
-enum class BarrierOp : std::uint8_t { init, inval, arrive, arrive_drop, test_wait, try_wait, async_arrive, async_arrive_noinc };
+enum class BarrierOp : std::uint8_t {
+    init,
+    inval,
+    arrive,
+    arrive_drop,
+    test_wait,
+    try_wait,
+    async_arrive,
+    async_arrive_noinc,
+    expect_tx,
+    complete_tx
+};
 
 // s: address, then count or state or parity. d: state, or the predicate of a wait. flag wide_state: s[1] is a state token.
 Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
@@ -179,6 +190,11 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
                     case BarrierOp::inval: barrier.mark = 0; break;
                     case BarrierOp::arrive_drop: barrier.expected -= std::min<std::uint32_t>(operand(), barrier.expected); [[fallthrough]];
                     case BarrierOp::arrive: done |= Mask{arrive(barrier, operand())} << lane; break;
+                    case BarrierOp::expect_tx: barrier.bytes += operand(); break;
+                    case BarrierOp::complete_tx:
+                        barrier.bytes -= operand();
+                        done |= Mask{arrive(barrier, 0)} << lane;
+                        break;
                     case BarrierOp::async_arrive_noinc: done |= Mask{arrive(barrier, 1)} << lane; break;
                     case BarrierOp::test_wait:
                     case BarrierOp::try_wait: {
@@ -203,7 +219,7 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
         return warp.fail(FaultKind::bad_operand, bad,
                          op == BarrierOp::init ? "mbarrier.init: the count is 0 or too large" : "this is no initialised mbarrier");
     warp.block().at_mbarrier(!waits || done != 0);
-    if (auto* observer = warp.block().observer(); observer != nullptr && op != BarrierOp::inval) {
+    if (auto* observer = warp.block().observer(); observer != nullptr && op != BarrierOp::inval && op != BarrierOp::expect_tx) {
         const auto kind = waits ? MbarrierKind::wait : op == BarrierOp::init ? MbarrierKind::init : MbarrierKind::arrive;
         auto space = inst.space;
         Addresses seen = addresses;

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-_TMA = "TMA (bulk asynchronous copy) is not emulated"
+_TMA = "TMA with tensor maps, multicast or reductions is not emulated"
 _TEX = "textures and surfaces are not emulated"
-_REMOTE = "stores that count towards an mbarrier are not emulated"
 _STACK = "run-time stack allocation is not emulated"
 _MULTIMEM = "multimem (multicast memory) is not emulated"
 
@@ -15,12 +14,12 @@ REFUSED = {
     **{f"vote.{mode}": _OLD for mode in ("all", "any", "uni", "ballot")},
     "wgmma": "wgmma (warpgroup matrix multiply) is not emulated",
     "tcgen05": "tcgen05 (fifth-generation tensor core) is not emulated",
-    "cp.async.bulk": _TMA,
+    "cp.async.bulk.tensor": _TMA,
+    ".multicast::cluster": _TMA,
     "cp.reduce": _TMA,
     "cp.async.bulk.prefetch": _TMA,
     "st.bulk": _TMA,
-    "st.async": _REMOTE,
-    "red.async": _REMOTE,
+    "red.async": "reductions that an mbarrier counts are not emulated",
     "tensormap": _TMA,
     "prefetch.tensormap": _TMA,
     "mma.sp": "sparse mma is not emulated",

@@ -182,6 +182,7 @@ void Races::mbarrier(const MbarrierEvent& event) {
                 join(at.gathered, warp.known);
                 join(at.gathered_foreign, warp.foreign);
                 at.gathered[w] = b.sequence << warp_bits | w;
+                at.of_lanes[w][lane] = at.gathered[w];
                 if (at.arrived[w] == 0) at.first[w] = at.gathered[w];
                 at.arrived[w] |= Mask{1} << lane;
                 if (!done && (machines[w].live() & ~at.arrived[w]) == 0) {  // all of them, and there may be another round
@@ -207,6 +208,11 @@ void Races::mbarrier(const MbarrierEvent& event) {
                 join(warp.foreign, at.foreign);
                 passed |= Mask{1} << lane;
                 together = std::min(together, at.together[w]);
+                if (const auto own = at.of_lanes.find(w); own != at.of_lanes.end())  // what lanes of its own did before they arrived
+                    for (unsigned l = 0; l < lanes; ++l) {
+                        auto& known = pairs_of(warp)[lane * lanes + l];
+                        known = std::max(known, own->second[l]);
+                    }
                 break;
         }
     }
