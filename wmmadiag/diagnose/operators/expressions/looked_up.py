@@ -13,6 +13,8 @@ from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
 _ROLES = frozenset({"coordinate", "index", "offset", "argument"})
+_PLACES = frozenset({"integer", "byte"})
+"""A table of 256 places and fewer may be one of bytes."""
 _MOST = 3
 
 
@@ -20,16 +22,21 @@ _MOST = 3
 def looked_up(program: Program) -> Iterator[Draft]:
     """`t[x]` for an integer expression in which `x` stands, with an integer table `t`; `x` for `t[x]`."""
     pool = pools(program)
+    bytewise = {
+        one.operands[0].text for one in program.all_expressions()
+        if one.kind == "subscript" and one.type.kind == "byte" and one.role == "index"
+    }  # fmt: skip
     for one in program.expressions:
-        if not one.type.whole or one.role not in _ROLES or one.assigned or one.fixed or one.varying is False:
+        if one.type.kind not in _PLACES or one.role not in _ROLES or one.assigned or one.fixed or one.varying is False:
             continue
         if one.kind == "subscript" and len(one.operands) == 2:
             yield replaced(one, Text(one.operands[1].text, one.operands[1].level))
-        if not _factor(one):
+        if not one.type.whole or not _factor(one):
             continue
         tables = [
-            atom for atom in pool.at(one) if atom.type.address and atom.type.of is not None and atom.type.of.whole
-        ]
+            atom for atom in pool.at(one) if atom.type.address and atom.type.of is not None
+            and (atom.type.of.whole or atom.text in bytewise)
+        ]  # fmt: skip
         # What nothing reads is likeliest to be what should be read here.
         tables.sort(key=lambda atom: atom.text in pool.roles)
         for table in tables[:_MOST]:
