@@ -25,6 +25,12 @@ YIELDS = [
         "out[0] = p[0] - 128; out[1] = p[1] - 128 + (p[2] - 128);",
     ),
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
+    (
+        "in_steps",
+        "const int y = blockIdx.x / m; const int row = n + y; for (int b = 0; b < 4; ++b) out[(row + b) * 64] = a[0];",
+        "y = blockIdx.x / m * 4;",
+    ),
+    ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[t[r]] = a[t[r]];", "a[r]"),
     ("from_the_end", "for (int i = 0; i < n; ++i) { const int k = i; out[k] = a[0]; }", "k = n - 1 - i;"),
     ("from_the_end", "const int c = threadIdx.x % 16; out[m + c] = a[c];", "a[15 - c]"),
     ("from_the_end", "out[0] = a[blockIdx.y * 64 + m];", "a[(gridDim.y - 1 - blockIdx.y) * 64 + m]"),
@@ -257,6 +263,8 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("in_steps", "const int y = blockIdx.x / m; for (int b = 0; b < 4; ++b) out[y * 4 + b] = a[y];", "m * 4"),
+    ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[r] = a[r] * t[r];", "a[t[r]]"),
     ("number_everywhere", "out[m + 1] = a[n + 1];", "+ 2"),  # one is no number that something is called by
     (
         "from_the_end",

@@ -39,17 +39,22 @@ class Extents:
         one = sums.uncast(one)
         if one.kind == "member" and one.operands[0].text in _OF_LAUNCH:
             return Text(f"{_OF_LAUNCH[one.operands[0].text]}.{one.operator}", precedence.POSTFIX)
-        made = one
+        extent = self.written(one)
+        return text_of(extent) if extent is not None and pools(self._program).visible(extent, one) else None
+
+    def written(self, one: Expression) -> Expression | None:
+        """The same as it is written where the loop or the remainder is; None of an axis of the launch."""
+        one = sums.uncast(one)
         if one.kind == "name":
-            variable = self._program.names_at(one.unit, one.start).get(one.text)
-            held = self._known.get(variable.declarator.id) if variable is not None else None
-            if held is None:
-                return None
-            made = sums.uncast(held)
-        if made.operator not in ("%", "<") or made.kind != "binary" or made.operands[1].varying is True:
-            return None
-        extent = made.operands[1]
-        return text_of(extent) if pools(self._program).visible(extent, one) else None
+            held = self._known.get(self.declarator(one) or 0)
+            one = sums.uncast(held) if held is not None else one
+        found = one.kind == "binary" and one.operator in ("%", "<") and one.operands[1].varying is not True
+        return one.operands[1] if found else None
+
+    def declarator(self, one: Expression) -> int | None:
+        """The identity of the declarator of a name."""
+        variable = self._program.names_at(one.unit, one.start).get(one.text)
+        return variable.declarator.id if variable is not None else None
 
 
 def extents(program: Program) -> Extents:

@@ -1,0 +1,56 @@
+"""A coordinate that counts in steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.extents import Extents, extents
+from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.registry import operator
+
+_Steps = dict[int, dict[str, Expression]]
+"""By the declarator of a variable, the extents of what is added to it, by their texts."""
+
+
+@operator
+def in_steps(program: Program) -> Iterator[Draft]:
+    """`x * n` for what a coordinate is set to at first, where a counter of `n` values is added to it, or to a sum that
+    has a name and that it is a term of."""
+    steps = _steps(program, extents(program))
+    for statement in filter(program.may_be_changed, program.statements):
+        for variable, value in statement.initial_values():
+            if not value.type.whole or value.varying is False or value.fixed:
+                continue
+            for text, extent in steps.get(variable.declarator.id, {}).items():
+                own = {part.text for part in value.under()}
+                if text not in own and pools(program).visible(extent, value):
+                    yield replaced(value, binary(text_of(value), "*", text_of(extent)), f"in steps of {text}")
+
+
+def _steps(program: Program, known: Extents) -> _Steps:
+    found: _Steps = defaultdict(dict)
+    parts: dict[int, list[int]] = {}  # of a variable that is set to a sum, the variables that are terms of it
+    for one in program.all_expressions():
+        if one.operator != "+" or not sums.top(one):
+            continue
+        names = [term.expression for term in sums.terms(one) if term.expression.kind == "name" and not term.negative]
+        ids = {part.text: known.declarator(part) for part in names}
+        for part in names:
+            extent = known.written(part)
+            for other in names:
+                own = ids[other.text]
+                if extent is not None and own is not None and other.text != part.text:
+                    found[own].setdefault(extent.text, extent)
+        for variable, value in one.statement.initial_values():
+            if value is one:
+                parts[variable.declarator.id] = [own for own in ids.values() if own is not None]
+    for whole, terms in parts.items():
+        for own in terms:
+            for text, extent in found.get(whole, {}).items():
+                found[own].setdefault(text, extent)
+    return found
