@@ -24,7 +24,7 @@ from wmmadiag.cli.main import main
         ("-lcublas -lm -lfftw3 -L/opt/lib", "-X=-lfftw3 -X=-L/opt/lib", ""),
         ("-Xcompiler -fopenmp,-Wall --compiler-options=-march=native", "-X=-fopenmp -X=-Wall -X=-march=native", ""),
         ("-isystem third -I own -DN=3 --arch sm_80", "-Ithird -I own -DN=3 --arch sm_80", ""),
-        ("--default-stream per-thread", "--default-stream per-thread", ""),  # it changes what runs: not known
+        ("-default-stream per-thread", "--default-stream=per-thread", ""),
     ],
 )
 def test_words_of_nvcc(written: str, made: str, ignored: str) -> None:

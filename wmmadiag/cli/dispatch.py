@@ -24,6 +24,7 @@ _NOTHING_OF = """-o --output-file -Xptxas --ptxas-options -Xcudafe -ccbin --comp
 _VALUED = {
     "-arch": "arch", "--gpu-architecture": "arch", "-gencode": "arch", "--generate-code": "arch",
     "-std": "std", "-Xcompiler": "host", "--compiler-options": "host", "-Xlinker": "host", "-isystem": "include",
+    "-default-stream": "stream", "--default-stream": "stream",
     "-L": "folder", "-l": "library", **dict.fromkeys(_NOTHING_OF.split(), "nothing"),
 }  # fmt: skip
 """Option that has a value → what is made of it; "nothing": it has no meaning here."""
@@ -78,6 +79,8 @@ def _of_value(kind: str, value: str, arches: list[str]) -> Iterator[str]:
         yield f"-I{value}"
     elif kind == "host":
         yield from (f"-X={one}" for one in value.split(","))
+    elif kind == "stream":
+        yield f"--default-stream={value}"
     elif kind == "folder":
         yield f"-X=-L{value}"
     elif kind == "library" and value not in _HAD:

@@ -60,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every-launch", action="store_true",
         help="watch also launches that are like an earlier one: same kernel, grid, block and arguments",
     )  # fmt: skip
+    parser.add_argument(
+        "--default-stream", choices=("legacy", "per-thread"), default="legacy", help="as nvcc has it (default: legacy)"
+    )
     parser.add_argument("--leaks", action="store_true", help="tell of memory that is never freed")
     add_budget(parser, "each launch")
     parser.add_argument("--timeout", type=seconds, metavar="S", default=None, help="wall time of the program")
@@ -93,14 +96,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
     own = words[words.index("--") + 1 :] if "--" in words else []
     sources = [Path(one) for one in args.sources]
     extra = ("--use_fast_math",) if args.use_fast_math else ()
+    macros = definitions(args.define)
+    # nvcc's option defines it, too; it gives functions of the runtime other names, which ours do not need.
+    per_thread = macros.pop("CUDA_API_PER_THREAD_DEFAULT_STREAM", "0") != "0" or args.default_stream == "per-thread"
     options = CompileOptions(
-        arch=args.arch, macros=definitions(args.define), include_paths=tuple(map(Path, args.include)), std=args.std,
+        arch=args.arch, macros=macros, include_paths=tuple(map(Path, args.include)), std=args.std,
         extra=extra,
     )  # fmt: skip
     spec = ProgramSpec(
         options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
         use_cache=not args.no_cache, instructions=args.budget_instructions or 0, seconds=args.budget_seconds or 0.0,
-        sample=args.sample_blocks, memory=args.memory, leaks=args.leaks,
+        sample=args.sample_blocks, memory=args.memory, leaks=args.leaks, per_thread=per_thread,
     )  # fmt: skip
     program = build(sources, options, host_options=args.host_option)
     if program.main is None:

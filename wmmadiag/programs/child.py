@@ -134,6 +134,8 @@ class Served:
         self.runtime.wmmadiag_begin(ctypes.byref(self.host))
         if self.spec.checks != "none" and not self.spec.idle:
             self.runtime.wmmadiag_guard()
+        if self.spec.per_thread:
+            self.runtime.wmmadiag_per_thread()
 
     def send(self, **record: Any) -> None:
         """Tell the parent."""

@@ -29,6 +29,7 @@ class ProgramSpec:
     sample: int = 0  # blocks of a launch that are watched
     memory: int = 0  # bytes that the device has
     leaks: bool = False  # whether memory that is never freed is told
+    per_thread: bool = False  # whether each thread's default stream is its own
     idle: str = ""  # the plain name of a kernel that does nothing; "*": all
     halves: bool = False  # whether it does half of what it does instead
 

@@ -31,15 +31,24 @@ struct Handles {
     std::set<Event*> events;
     Stream legacy;
     std::uint64_t created = 0;
-    wmmadiag::Clock host;  // what the host has waited for
+    wmmadiag::Clock host;     // what the host has waited for
+    bool per_thread = false;  // whether each thread's default stream is its own
 };
 Handles& handles() {
     static auto* one = new Handles;
     return *one;
 }
 
+// A thread's default stream is one that blocks, made when it is asked for.
+Stream* of_this_thread() {
+    thread_local Stream* own = nullptr;
+    if (own == nullptr) handles().streams.insert(own = new Stream{0, 0, {}, ++handles().created, handles().host});
+    return own;
+}
+
 Stream* stream_of(cudaStream_t stream) {
-    if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return &handles().legacy;
+    if (stream == cudaStreamLegacy || (stream == nullptr && !handles().per_thread)) return &handles().legacy;
+    if (stream == nullptr || stream == cudaStreamPerThread) return of_this_thread();
     auto* one = reinterpret_cast<Stream*>(stream);
     return handles().streams.count(one) != 0 ? one : nullptr;
 }
@@ -169,6 +178,8 @@ bool several_streams() { return handles().created > 0; }
 using namespace wmmadiag;
 
 extern "C" {
+
+void wmmadiag_per_thread() { handles().per_thread = true; }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
     WMMADIAG_LOCKED;
