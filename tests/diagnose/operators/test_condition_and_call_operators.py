@@ -101,6 +101,11 @@ YIELDS = [
         f"{ROWS} if (r < n) *reinterpret_cast<int4*>(out + r) = *reinterpret_cast<const int4*>(a + r);",
         "= r < n ? *reinterpret_cast<const int4*>(a + r) : int4{};",
     ),
+    (
+        "applied_alike",
+        "int i = threadIdx.x; out[0] = a[min(i, n - 1)]; out[1] = a[i + 1]; out[2] = a[i + 2];",
+        "out[1] = a[min(i + 1, n - 1)]; out[2] = a[min(i + 2, n - 1)];",
+    ),
     ("arguments", "out[0] = place(m, n);", "place(n, m)"),
     ("arguments", f"{FRAGMENTS} wmma::mma_sync(acc, fb, fa, acc);", "mma_sync(acc, fa, fb, acc)"),
     (
@@ -166,6 +171,11 @@ YIELDS = [
 
 NEVER = [
     ("skipped", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[1] = a[0]; out[r * n + c] = a[0];", "continue"),
+    (
+        "applied_alike",
+        "int i = threadIdx.x; out[0] = a[min(i, n - 1)]; out[1] = b[i + 1];",
+        "b[min(",
+    ),  # of another array
     ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4t(out, b);", "if (threadIdx.x == 0) copy4t"),
     ("conjunct", f"{ROWS} if (r >= m) out[0] = a[0]; out[r * n + c] = a[0];", "|| c >= n"),  # it leaves nothing
     ("comparisons_together", "if (m <= n && n < 64) out[0] = a[0];", "m < n && n <= 64"),
