@@ -24,6 +24,12 @@ YIELDS = [
         "const int* p = (const int*)a; out[0] = p[0] - 127; out[1] = p[1] - 127 + (p[2] - 127);",
         "out[0] = p[0] - 128; out[1] = p[1] - 128 + (p[2] - 128);",
     ),
+    (
+        "remaining",
+        "const int x0 = blockIdx.x * 16; const int count = 16;"
+        " for (int i = 0; i < count && i < n; ++i) out[x0 + i] = a[i];",
+        "const int count = min(16, n - x0);",
+    ),
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
     (
         "in_steps",
@@ -265,6 +271,8 @@ YIELDS = [
 NEVER = [
     ("in_steps", "const int y = blockIdx.x / m; for (int b = 0; b < 4; ++b) out[y * 4 + b] = a[y];", "m * 4"),
     ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[r] = a[r] * t[r];", "a[t[r]]"),
+    ("remaining", "const int count = 16; for (int i = 0; i < count; ++i) out[i] = a[i];", "min(16"),
+    ("digit_added", "int part = blockIdx.x; for (int i = 0; i < m; ++i) out[i] = a[part];", "+ part * m"),
     ("number_everywhere", "out[m + 1] = a[n + 1];", "+ 2"),  # one is no number that something is called by
     (
         "from_the_end",

@@ -17,7 +17,7 @@ from wmmadiag.diagnose.operators.registry import operator
 @operator
 def piece_end(program: Program) -> Iterator[Draft]:
     """`x + s` for an `x` that was made as something times `s`, or that counts in steps of `s`."""
-    known = _pieces(program)
+    known = pieces(program)
     for one in program.expressions:
         if replaceable(one) and one.type.whole and not one.assigned and not one.fixed:
             for size in known.get(one.text, ()):
@@ -25,8 +25,8 @@ def piece_end(program: Program) -> Iterator[Draft]:
                     yield replaced(one, binary(text_of(one), "+", text_of(size)))
 
 
-def _pieces(program: Program) -> dict[str, list[Expression]]:
-    """Each variable with the sizes of the pieces that it begins."""
+def pieces(program: Program) -> dict[str, list[Expression]]:
+    """Each variable with the sizes of the pieces that it begins: `x` with `s` for `x = i * s` and `x += s`."""
     found: dict[str, list[Expression]] = defaultdict(list)
     for statement in {one.statement for one in program.all_expressions()}:
         if statement.kind == "declaration" and len(statement.declares) == 1 and statement.expressions:
