@@ -42,7 +42,6 @@ def found(tmp_path, name, signature, body, before=""):
         ("scores", "const half* q, const half* k, float* s, int S, int D", MMA, "qkt"),
         ("values", "const half* p, const half* v, float* o, int S, int D", MMA, "pv"),
         ("softmax", "const float* in, float* out, int rows, int cols", "y = __expf(x);", "softmax"),
-        ("softmax4x32", "const float* in, float* out, int rows, int cols", "y = __expf(x);", "softmax"),
         ("attn_scores", "const half* q, const half* k, float* scores, int S, int D", MMA, "qkt"),
     ],
 )

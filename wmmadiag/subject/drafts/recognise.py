@@ -129,11 +129,8 @@ def _is_whole(operation: str, names: Sequence[str], code: str, multiplications: 
 
 
 def _words(entry: str) -> set[str]:
-    """The words of a kernel's name, and pairs that are written as one: `RotaryEmbedding` speaks of no embedding.
-
-    Sizes behind a word are none of it: `conv3x3`.
-    """
-    plain = re.sub(r"(?<=[A-Za-z])_?\d+(?:x\d+)+(?![0-9a-z])", "", entry.split("<")[0].split("::")[-1])
+    """The words of a kernel's name, and pairs that are written as one: `RotaryEmbedding` speaks of no embedding."""
+    plain = entry.split("<")[0].split("::")[-1]
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()
     words = plain.split("_")
     told = {name for one in _SIGNS.values() for name in one.names.split()}
