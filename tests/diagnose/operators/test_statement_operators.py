@@ -684,3 +684,14 @@ def test_a_type_is_as_wide_as_what_it_is_given_as_it_is() -> None:
         "int x = threadIdx.x; x += 2; float y = x; out[0] = y;",
     ):
         assert made(body, "wide_enough", head) == []
+
+
+def test_a_flag_that_nothing_reads_says_where_something_else_is_returned() -> None:
+    head = """template <bool kUnit> __device__ float at(const float* p, int i, int j, int n) {
+        if (i >= n || j >= n) return 0.0f;
+        return p[i * n + j]; }
+    """
+    body = "const int i = threadIdx.x, j = threadIdx.y; out[0] = at<true>(a, i, j, n);"
+    wanted = "if (kUnit && i == j) return 1.0f; return p[i * n + j];"
+    assert yields(body, "returned_where_told", wanted, head)
+    assert made(body, "returned_where_told", head.replace("return 0.0f;", "return kUnit ? 1.0f : 0.0f;")) == []
