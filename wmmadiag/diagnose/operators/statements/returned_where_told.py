@@ -40,7 +40,8 @@ def _unread(body: Body) -> Iterator[str]:
     if function is None or root is None or body.unit.macro:
         return
     text = body.unit.source.code_text(root.start, root.end)
-    held = [(one.name, one.type) for one in (*function.parameters, *(function.template or ()))]
+    held = [(one.name, one.type) for one in function.parameters]
+    held += [(one.name, one.type) for one in function.template or ()]
     for name, kind in held:
         if name and kind.split()[-1:] == ["bool"] and not re.search(rf"\b{name}\b", text):
             yield name
