@@ -22,7 +22,6 @@ from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.familiarity import Familiarity
 from wmmadiag.diagnose.readers import Readers
 from wmmadiag.diagnose.sharing import Sharing
-from wmmadiag.diagnose.siblings import Siblings
 from wmmadiag.diagnose.suspicion import Suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 
@@ -81,7 +80,6 @@ def described(
         chosen: the numbers of those that are yielded; None: all.
     """
     familiarity, sharing, readers = Familiarity(sources), Sharing(sources), Readers(sources)
-    siblings = Siblings(sources)
     before: Counter[tuple[str, str, int]] = Counter()
     for number, change in enumerate(changes):
         place = change.operator, change.edits[0].file, change.edits[0].start
@@ -95,7 +93,6 @@ def described(
             *_familiar(familiarity, change),
             *_feeding(change, sharing),
             *readers.words(change),
-            *siblings.words(change.edits),
         ]
         before[place] += 1
         yield change, line, tuple(told)
