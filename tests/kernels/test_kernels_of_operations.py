@@ -221,7 +221,7 @@ MISTAKES = [
         "x[2 * i]), up = __half2float(x[2 * i + 1])",
     ),
     (
-        "group_norm", "silu", "weights of the first group for all",
+        "group_norm", "odd", "weights of the first group for all",
         "channel = first + i % depth",
         "channel = i % depth",
     ),
@@ -266,7 +266,7 @@ MISTAKES = [
         "int step = 16; step > 1",
     ),
     (
-        "routed_gemm", "three", "rows taken by slots",
+        "routed_gemm", "odd", "rows taken by slots",
         "slot / topk) * k",
         "slot % topk) * k",
     ),

@@ -119,11 +119,9 @@ def test_what_is_not_emulated_is_refused_before_anything_is_asked(tmp_path: Path
 
 REFUSED = [
     ("wgmma.fence.sync.aligned;", "wgmma"),
-    ("cp.async.bulk.commit_group;", "TMA"),
+    ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], 16;", "TMA"),
     ("tcgen05.fence::before_thread_sync;", "tcgen05"),
-    ("barrier.cluster.arrive;", "clusters"),
-    ("mov.u32 %r1, %cluster_ctarank;", "%cluster_ctarank"),
-    ("mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 16;", "transaction"),
+    ("red.async.relaxed.cluster.shared::cluster.add.u32 [%r1], 1, [%r2];", "mbarrier"),
     ("call deep;", "TMA"),
 ]
 
@@ -131,7 +129,7 @@ REFUSED = [
 @pytest.mark.parametrize(("instruction", "message"), REFUSED, ids=[row[0].split()[0] for row in REFUSED])
 def test_refusals_name_the_instruction_and_its_place(tmp_path: Path, instruction: str, message: str) -> None:
     path = tmp_path / "k.ptx"
-    head = ".version 8.7\n.target sm_100a\n.address_size 64\n.func deep() { cp.async.bulk.commit_group; ret; }\n"
+    head = ".version 8.7\n.target sm_100a\n.address_size 64\n.func deep() { tensormap.cp_fenceproxy; ret; }\n"
     path.write_text(f"{head}.visible .entry k(.param .u64 a) {{\n.reg .b32 %r<3>;\n{instruction}\nret;\n}}\n")
     with pytest.raises(UnsupportedError, match=re.escape(message)) as caught:
         open_subject(path, SubjectOptions())
