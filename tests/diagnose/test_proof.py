@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from wmmadiag.checks.finding import Finding, Level
@@ -18,7 +19,7 @@ from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed, fresh
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
+from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
 from wmmadiag.diagnose.proof import agreeing, disturbed, said_elsewhere, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
@@ -28,6 +29,7 @@ from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
 from wmmadiag.diagnose.watched import LineShift, all_bytes, all_touched, touched_by, watched
+from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
@@ -266,6 +268,23 @@ def test_what_two_warps_store_alike_one_would_do(tmp_path: Path, new: str, line:
     (_, after), _, _ = both_watched(tmp_path, TWO_WARPS, old, new)
     found = twice(after)
     assert (found.line if found is not None else 0) == line
+
+
+def test_blocks_that_store_the_same_bytes_did_not_before() -> None:
+    def stored(*first: int) -> Any:
+        """One store of 32 numbers of each block, from these addresses on."""
+        events = {
+            block: {
+                ("k.cu", 3): [
+                    (0, 1, AccessKind.STORE, 2**32 - 1, 4, (start + 4 * np.arange(32, dtype=np.uint64)).tobytes())
+                ]
+            }
+            for block, start in enumerate(np.array(first, np.uint64))
+        }
+        return SimpleNamespace(events=events)
+
+    assert overlaps(stored(0, 128), stored(0, 96)) == 32
+    assert overlaps(stored(0, 96), stored(0, 96)) == overlaps(stored(0, 96), stored(0, 128)) == 0
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,21 @@ def twice(after: Watch) -> Place | None:
     return None
 
 
+def overlaps(before: Watch, after: Watch) -> int:
+    """How many bytes of global memory two blocks or more store, and did not before."""
+    return len(np.setdiff1d(_stored_by_several(after), _stored_by_several(before), assume_unique=True))
+
+
+def _stored_by_several(watch: Watch) -> NDArray[np.uint64]:
+    """The bytes of global memory that more than one block stores."""
+    stored = [np.empty(0, np.uint64)]
+    for lines in watch.events.values():
+        events = [one for some in lines.values() for one in some if one[1] == _SPACES[0] and one[2] == AccessKind.STORE]
+        stored.append(np.unique(all_bytes(events)))
+    places, counts = np.unique(np.concatenate(stored), return_counts=True)
+    return places[counts > 1]
+
+
 def strays(
     before: Watch, after: Watch, lines: LineShift, extents: tuple[Sequence[MemoryExtent], Sequence[MemoryExtent]]
 ) -> tuple[Place, str] | None:

@@ -26,7 +26,7 @@ from wmmadiag.diagnose.confirm import (
     touched,
 )
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
+from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
@@ -188,17 +188,18 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
     """What the changed kernel does for nothing, and the kernel did not."""
     mended = best.runs[0]
     one, two = (emulator_of(run.kernel) if run.kernel is not None else None for run in (first, mended))
-    if one is None or two is None or first.bound is None or mended.bound is None:
+    bound = first.bound or mended.bound  # a run that died has none
+    if one is None or two is None or bound is None or mended.bound is None:
         return
     texts = {
         file: (source.data.decode("utf-8", "replace"), best.texts.get(Path(file).resolve(), ""))
         for file, source in sources.items()
     }
     lines = LineShift({file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]})
-    blocks = blocks_of(first.bound.launch)
+    blocks = blocks_of(bound.launch)
     try:
-        before, after = watched(fresh(first.bound), one, blocks), watched(fresh(mended.bound), two, blocks)
-        extents = one.named_memory(first.bound.launch), two.named_memory(mended.bound.launch)
+        before, after = watched(fresh(bound), one, blocks), watched(fresh(mended.bound), two, blocks)
+        extents = one.named_memory(bound.launch), two.named_memory(mended.bound.launch)
     except WmmadiagError:
         return
     if before.cut or after.cut:
@@ -207,6 +208,8 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
         yield f"{place}: it fills shared memory from the same elements in another order: who reads them may be wrong"
     if (place := twice(after)) is not None:
         yield f"{place}: two warps or more still store each byte there, of which one would do"
+    if count := overlaps(before, after):
+        yield f"with it two blocks or more store the same {count:,} bytes, and do not without it"
     if space := repeats(before, after):
         yield f"with it the kernel reads nothing in {space} memory that it did not read before, only more often"
     if (found := strays(before, after, lines, extents)) is not None:

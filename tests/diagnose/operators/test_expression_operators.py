@@ -377,3 +377,10 @@ def test_what_a_constructor_is_given_and_gives_its_members_is_changed() -> None:
     assert yields(body, "variable", "Rows rows(a, first, n);", head)
     assert yields(body, "variable", "from(p + count * 4)", head)
     assert yields(body, "number", "from(p + first * 8)", head)
+
+
+def test_the_value_of_an_enumerator_is_a_constant() -> None:
+    head = "enum : int { ROWS = 64, COLS = 16 };"
+    assert {one.role for one, text in made("out[ROWS] = a[COLS];", "number", head) if "COLS = 32" in text} == {
+        "constant"
+    }

@@ -56,7 +56,7 @@ def _whole(one: Expression, statement: Statement, orders: Mapping[str, Order]) -
 def _initial(one: Expression, statement: Statement) -> bool:
     """Whether it is what a constant is; else it is a size or a template's argument."""
     if not statement.declares:
-        return bool(statement.unit.macro)
+        return bool(statement.unit.macro) or statement.node.type == "enumerator"
     values = [variable.value for variable in statement.declares if variable.value is not None]
     return any(value.start_byte <= one.start and one.end <= value.end_byte for value in values)
 
