@@ -153,6 +153,8 @@ YIELDS = [
         "float x = 0.0f; for (int i = 0; i < n; ++i) if (a[i] < x) x = a[i]; out[0] = x;",
         "float x = INFINITY",
     ),
+    ("steps_shifted", "float x = a[0]; for (int i = 1; i < 8; i <<= 1) x += a[i]; out[0] = x;", "i = 4; i < 32;"),
+    ("steps_shifted", "float x = a[0]; for (int i = 4; i > 0; i /= 2) x += a[i]; out[0] = x;", "i = 16; i >= 4;"),
     ("identity", "float x; x = 0.0f; for (int i = 0; i < n; ++i) x *= a[i]; out[0] = x;", "x = 1.0f;"),
     ("name_for_number", "copy4(out, a); out[0] = place(0, n);", "place(m, n)"),
     ("carried", "float x = a[0]; out[0] = fmaxf(x + alpha, 0.0f);", "float x = a[0] + alpha; out[0] = fmaxf(x, 0.0f)"),
@@ -311,6 +313,8 @@ NEVER = [
     ("variable", "out[threadIdx.x] = a[0];", "b[threadIdx.x] ="),  # nothing is stored through a pointer to const
     ("variable", "for (int i = 0; i < n; ++i) { int j = i; out[j] = a[i]; }", "for (int i = 0; j"),
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
+    ("steps_shifted", "for (int i = 1; i < 8; i += 2) out[i] = a[i];", "i = 4; i < 32;"),  # counts, doubles nothing
+    ("steps_shifted", "for (int i = 1; i < 8; i <<= 1) out[i] = a[i];", "i = 8; i < 64;"),  # no warp has so many
     ("identity", "float x = 0.0f; x = fmaxf(a[0], a[1]); out[0] = x;", "float x = -INFINITY"),  # nothing is accumulated
     ("carried", "float x = a[0]; { float y = b[0]; out[0] = x + y; }", "float x = a[0] + y"),  # not known there
     ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),
