@@ -114,6 +114,11 @@ YIELDS = [
         " wmma::mma_sync(r[m][n], fa, fb, r[m][0]);",
         "mma_sync(r[m][n], fa, fb, r[m][n])",
     ),
+    (
+        "made_alike",
+        "float x = a[0]; int y = m; float x2 = __shfl_xor_sync(~0u, x, 1); keep(x, y, x2, y); out[y] = x;",
+        "keep(x, y, x2, __shfl_xor_sync(~0u, y, 1))",
+    ),
     ("sibling_function", "copy4(out, a);", "copy4t(out, a)"),
     (
         "chosen_alike",
@@ -170,6 +175,11 @@ YIELDS = [
 ]
 
 NEVER = [
+    (
+        "made_alike",
+        "float x = a[0]; int y = m; float x2 = __shfl_xor_sync(~0u, x, 1); keep(x, x2, n, y); out[y] = x;",
+        "__shfl_xor_sync(~0u, y, 1)",
+    ),  # y is given once
     ("skipped", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[1] = a[0]; out[r * n + c] = a[0];", "continue"),
     (
         "applied_alike",
