@@ -95,6 +95,11 @@ YIELDS = [
         "if (p < n) out[p / m",
     ),
     ("value_guarded", f"{ROWS} float x = a[r0 + r]; out[0] = x;", "r0 + r < n ? a[r0 + r] : 0.0f"),
+    (
+        "value_guarded",  # no nought of its type stands anywhere
+        f"{ROWS} __shared__ uint4 s[64]; s[c] = *reinterpret_cast<const uint4*>(a + (r0 + r) * 64);",
+        "r0 + r < n ? *reinterpret_cast<const uint4*>(a + (r0 + r) * 64) : uint4{}",
+    ),
     ("else_nought", f"{ROWS} if (r < n) out[r] = a[r];", "out[r] = r < n ? a[r] : 0.0f;"),
     (
         "else_nought",
@@ -196,6 +201,7 @@ NEVER = [
     ("conjunct", f"{ROWS} if (r < m) out[r * 64] = a[0]; {{ int q = 3; if (q < n) out[q] = a[0]; }}", "r < m && q < n"),
     ("guard_more", f"{ROWS} float x; x = a[r]; out[0] = x;", "if (r < n) x"),
     ("value_guarded", f"{ROWS} out[r] = 1.0f;", "? 1.0f"),
+    ("value_guarded", f"{ROWS} Sizes s[2]; Sizes t = s[r0 + r]; out[r] = a[r];", "Sizes{}"),  # no vector of CUDA
     ("else_nought", f"{ROWS} if (r < n) out[r] += a[r];", "? a[r] : 0.0f"),
     ("argument_again", "out[0] = place(m, n);", "place(m, m)"),  # numbers: any name may stand for one
     ("argument_again", f"{FRAGMENTS} wmma::mma_sync(acc, fa, fb, acc);", "mma_sync(acc, fa, fa, acc)"),

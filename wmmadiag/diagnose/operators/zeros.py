@@ -39,6 +39,8 @@ def zero_of(program: Program, one: Expression) -> str | None:
     found = next((other.text for other in listed if pool.visible(other, one)), None)
     if found is None and one.type.kind == "half":
         return f"{one.type.name if one.type.name == 'half' else '__nv_bfloat16'}(0.0f)"
+    if found is None and one.type.kind == "record" and one.type.of is not None:  # a vector of CUDA
+        return f"{one.type.name}{{}}"
     return found or _PLAIN.get(one.type.kind)
 
 
