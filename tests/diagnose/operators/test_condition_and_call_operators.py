@@ -103,6 +103,11 @@ YIELDS = [
     ("else_nought", f"{ROWS} if (r < n) out[r] = a[r];", "out[r] = r < n ? a[r] : 0.0f;"),
     (
         "else_nought",
+        f"{ROWS} __shared__ float s[64]; if (r < n) __pipeline_memcpy_async(&s[c], a + r, sizeof(float2));",
+        "else *reinterpret_cast<float2*>(&s[c]) = float2{};",
+    ),
+    (
+        "else_nought",
         f"{ROWS} if (r < n) *reinterpret_cast<int4*>(out + r) = *reinterpret_cast<const int4*>(a + r);",
         "= r < n ? *reinterpret_cast<const int4*>(a + r) : int4{};",
     ),
@@ -203,6 +208,11 @@ NEVER = [
     ("value_guarded", f"{ROWS} out[r] = 1.0f;", "? 1.0f"),
     ("value_guarded", f"{ROWS} Sizes s[2]; Sizes t = s[r0 + r]; out[r] = a[r];", "Sizes{}"),  # no vector of CUDA
     ("else_nought", f"{ROWS} if (r < n) out[r] += a[r];", "? a[r] : 0.0f"),
+    (
+        "else_nought",  # the rest is filled with nought already
+        f"{ROWS} __shared__ float s[64]; if (r < n) __pipeline_memcpy_async(&s[c], a + r, sizeof(float2), m);",
+        "else *",
+    ),
     ("argument_again", "out[0] = place(m, n);", "place(m, m)"),  # numbers: any name may stand for one
     ("argument_again", f"{FRAGMENTS} wmma::mma_sync(acc, fa, fb, acc);", "mma_sync(acc, fa, fa, acc)"),
     ("arguments", "copy4(out, a);", "copy4(a, out)"),  # a const pointer for one that is written through

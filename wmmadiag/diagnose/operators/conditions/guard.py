@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
+from wmmadiag.csource.scalars import scalar_named
 from wmmadiag.diagnose.operators.comparisons import Comparisons, comparisons, coordinates_in, varying_names
 from wmmadiag.diagnose.operators.making import Draft, Text, indent, replaced, statement_replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
@@ -18,6 +20,7 @@ _CHOSEN = 6
 _TWO = 4
 """Comparisons of two coordinates, for one store."""
 _WIDE = {"16": "uint4", "8": "uint2", "4": "unsigned"}
+_SIZE_OF = re.compile(r"sizeof\s*\(\s*([\w:]+)\s*\)")
 
 
 @operator
@@ -115,11 +118,14 @@ def _empty(target: Expression) -> str | None:
 
 
 def _copy_or_nought(statement: Statement, inner: Statement) -> Iterator[Draft]:
-    """`else` nought for a guarded asynchronous copy of 4, 8 or 16 bytes."""
+    """`else` nought for a guarded asynchronous copy of 4, 8 or 16 bytes, or of as many as a type has."""
     call = inner.expressions[0] if inner.kind == "expression" and inner.expressions else None
     if call is None or call.operator != "__pipeline_memcpy_async" or len(call.operands) != 3:
         return
-    kind = _WIDE.get(call.operands[2].text)
+    size = call.operands[2].text
+    named = _SIZE_OF.fullmatch(size)
+    scalar = scalar_named(named[1]) if named is not None else None
+    kind = named[1] if named is not None and scalar is not None and scalar.bytes in (4, 8, 16) else _WIDE.get(size)
     if kind is not None:
         nought = f"*reinterpret_cast<{kind}*>({call.operands[0].text}) = {kind}{{}};"
         text = f"{_source(statement)}\n{indent(statement)}else {nought}"
