@@ -13,6 +13,7 @@ typedef unsigned char narrow_t;
 #define AT(r, c) out[(r) * 64 + (c)]
 __device__ float total(float x) { return x + __shfl_xor_sync(~0u, x, 16); }
 #define WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
+__device__ float stepped(const float& x, float& y) { y += x; return y; }
 __device__ void commit() { asm volatile("cp.async.commit_group;"); }
 __device__ void load(unsigned (&r)[4], unsigned p) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -115,6 +116,11 @@ YIELDS = [
     ),
     ("stored_back", "float x = a[m]; for (int i = 0; i < n; ++i) x -= out[i]; b[0] = x;", "a[m] = x;"),
     ("stored_back", "float x = 0.0f; if (m < n) { x = a[m]; x -= out[0]; } b[0] = x;", "a[m] = x; }"),
+    (
+        "stored_back",
+        "{ float x = a[m], y = out[m]; b[0] = stepped(x, y); } out[0] = 0.0f;",
+        "b[0] = stepped(x, y); out[m] = y; }",
+    ),
     ("turned_round", "for (int i = n - 1; i >= 0; --i) out[i] = a[i + 1];", "for (int i = 0; i < n; ++i)"),
     ("turned_round", "for (int i = 0; i < n; ++i) out[i + 1] = out[i];", "for (int i = n - 1; i >= 0; --i)"),
     ("fragment", "rows_t f; out[0] = f.x[0];", "columns_t f;"),
@@ -475,6 +481,7 @@ NEVER = [
     ),
     ("declared_elsewhere", "float v = 0.0f; for (int i = 0; i < n; ++i) { v += a[i]; } out[0] = v;", "++i) { float v"),
     ("stored_back", "const float x = a[m]; out[0] = x;", "a[m] = x"),
+    ("stored_back", "{ float x = a[m], y = out[m]; b[0] = stepped(x, y); }", "a[m] = x"),  # by a const reference
     ("turned_round", "for (int i = 0; i < n; i += 2) out[i] = a[i];", "--i"),
     ("fragment", "rows_t f; out[0] = f.x[0];", "right_t f"),  # of another use as well
     ("barrier_more", f"{SHARED} s[t] = a[t]; out[t] = s[t ^ 1];", "__threadfence(); __syncthreads();"),

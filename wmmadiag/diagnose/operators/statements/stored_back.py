@@ -15,15 +15,15 @@ _MOST = 2
 
 @operator
 def stored_back(program: Program) -> Iterator[Draft]:
-    """`p[i] = x;` after the last statement of a block that changes an `x` that the block makes of `p[i]`, or that reads
-    `p[i]`."""
+    """`p[i] = x;` after the last statement of a block that changes an `x` that the block makes of `p[i]`, itself or in
+    a function that is given a reference, or that reads `p[i]`."""
     for one in program.statements:
-        name, made = _made(one)
-        for value in _places(program, made) if made is not None and not one.unit.macro else ():
+        read = [] if one.unit.macro else [(*pair, value) for pair in _made(one) for value in _places(program, pair[1])]
+        for name, made, value in read:
             later = one.block[one.index + 1 :]
-            if any(_changes(other, value.text) for other in later):
+            if any(_changes(program, other, value.text) for other in later):
                 continue
-            last = next((other for other in reversed(later) if _changes(other, name)), None)
+            last = next((other for other in reversed(later) if _changes(program, other, name)), None)
             if last is None and value is not made:
                 last = one
             reader = next((other for other in reversed(later) if last is not None and _reads(other, value.text)), None)
@@ -32,14 +32,15 @@ def stored_back(program: Program) -> Iterator[Draft]:
                     yield inserted_after(at, f"{value.text} = {name};", f"{name} put back", "statement")
 
 
-def _made(one: Statement) -> tuple[str, Expression | None]:
-    """The variable that a statement gives a value, and the value."""
+def _made(one: Statement) -> Iterator[tuple[str, Expression]]:
+    """The variables that a statement gives a value, each with the value."""
     if one.kind == "declaration" and len(one.declares) == 1 and len(one.expressions) == 1:
-        return one.declares[0].name, one.expressions[0]
+        yield one.declares[0].name, one.expressions[0]
+    elif one.kind == "declaration":
+        yield from ((variable.name, value) for variable, value in one.initial_values())
     whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
-    if whole is None or whole.kind != "assignment" or whole.operands[0].kind != "name":
-        return "", None
-    return whole.operands[0].text, whole.operands[1]
+    if whole is not None and whole.kind == "assignment" and whole.operands[0].kind == "name":
+        yield whole.operands[0].text, whole.operands[1]
 
 
 def _places(program: Program, made: Expression) -> list[Expression]:
@@ -64,5 +65,19 @@ def _reads(one: Statement, text: str) -> bool:
     return any(part.text == text for whole in one.whole_expressions() for part in whole.under())
 
 
-def _changes(one: Statement, name: str) -> bool:
-    return any(part.text == name and part.assigned for whole in one.whole_expressions() for part in whole.under())
+def _changes(program: Program, one: Statement, name: str) -> bool:
+    return any(
+        part.text == name and (part.assigned or _referred(program, part))
+        for whole in one.whole_expressions()
+        for part in whole.under()
+    )
+
+
+def _referred(program: Program, part: Expression) -> bool:
+    """Whether it is given to a function as what that may change."""
+    call = part.parent
+    if call is None or call.kind != "call" or call.receiver is part:
+        return False
+    listed = program.functions.get(call.operator, ())
+    given = [one.parameters[part.number] for one in listed if len(one.parameters) == len(call.operands)]
+    return any(one.reference and "const" not in one.type.split() for one in given)
