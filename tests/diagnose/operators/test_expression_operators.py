@@ -155,6 +155,16 @@ YIELDS = [
     ),
     ("steps_shifted", "float x = a[0]; for (int i = 1; i < 8; i <<= 1) x += a[i]; out[0] = x;", "i = 4; i < 32;"),
     ("steps_shifted", "float x = a[0]; for (int i = 4; i > 0; i /= 2) x += a[i]; out[0] = x;", "i = 16; i >= 4;"),
+    (
+        "identity",
+        "float x[2] = {0.f, 0.f}; for (int i = 0; i < n; ++i) if (a[i] > x[1]) x[1] = a[i]; out[0] = x[1];",
+        "float x[2] = {-INFINITY, -INFINITY}",
+    ),
+    (
+        "identity",
+        "float x = -INFINITY; for (int i = 0; i < n; ++i) x = fmaxf(x, i < m ? a[i] : 0.f); out[0] = x;",
+        "i < m ? a[i] : -INFINITY",
+    ),
     ("identity", "float x; x = 0.0f; for (int i = 0; i < n; ++i) x *= a[i]; out[0] = x;", "x = 1.0f;"),
     ("name_for_number", "copy4(out, a); out[0] = place(0, n);", "place(m, n)"),
     ("carried", "float x = a[0]; out[0] = fmaxf(x + alpha, 0.0f);", "float x = a[0] + alpha; out[0] = fmaxf(x, 0.0f)"),
@@ -315,6 +325,12 @@ NEVER = [
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
     ("steps_shifted", "for (int i = 1; i < 8; i += 2) out[i] = a[i];", "i = 4; i < 32;"),  # counts, doubles nothing
     ("steps_shifted", "for (int i = 1; i < 8; i <<= 1) out[i] = a[i];", "i = 8; i < 64;"),  # no warp has so many
+    ("identity", "float x = 1.f; for (int i = 0; i < n; ++i) x += i < m ? a[i] : 0.f; out[0] = x;", "-INFINITY"),
+    (
+        "identity",
+        "float x[2] = {0.f, 1.f}; for (int i = 0; i < n; ++i) if (a[i] > x[1]) x[1] = a[i]; out[0] = x[1];",
+        "{-INFINITY, -INFINITY}",
+    ),  # they begin with different numbers
     ("identity", "float x = 0.0f; x = fmaxf(a[0], a[1]); out[0] = x;", "float x = -INFINITY"),  # nothing is accumulated
     ("carried", "float x = a[0]; { float y = b[0]; out[0] = x + y; }", "float x = a[0] + y"),  # not known there
     ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),
@@ -388,3 +404,10 @@ def test_the_value_of_an_enumerator_is_a_constant() -> None:
     assert {one.role for one, text in made("out[ROWS] = a[COLS];", "number", head) if "COLS = 32" in text} == {
         "constant"
     }
+
+
+def test_what_a_function_accumulates_in_its_reference_begins_as_what_it_is_given() -> None:
+    head = "__device__ void keep(float& top, float x) { if (x > top) top = x; }"
+    body = "float x = 0.f; for (int i = 0; i < n; ++i) keep(x, a[i]); out[0] = x;"
+    assert yields(body, "identity", "float x = -INFINITY", head)
+    assert not yields(body, "identity", "float x = -INFINITY", head.replace("float&", "float"))

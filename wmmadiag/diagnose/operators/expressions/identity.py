@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced, several
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -22,27 +22,45 @@ _NAMED = frozenset({"name", "member", "subscript"})
 
 @operator
 def identity(program: Program) -> Iterator[Draft]:
-    """What changes no sum, product, greatest or least of real numbers, for the constant that it begins with."""
+    """What changes no sum, product, greatest or least of real numbers, for the constant that it begins with, and for
+    all of an array's; of greatest and least also for a constant that a condition chooses."""
     begun = begun_with(program)
+    chosen = dict.fromkeys(texts[0] for texts in begun.values() if texts[0].endswith(_GREATEST[0]))
     for one in program.expressions:
-        if (
-            one.varying is not False
-            or one.type.kind != "float"
-            or one.fixed
-            or one.kind not in ("literal", "unary", "name")
-        ):
+        if one.varying is not False or one.type.kind != "float" or one.fixed:
             continue
-        for text in begun.get(_begun(one), ()):
-            if text != one.text:
-                yield replaced(one, Text(text, precedence.UNARY if text.startswith("-") else precedence.PRIMARY))
+        around = one.parent
+        if around is not None and around.kind == "list":
+            alike = around.operands if all(part.text == one.text for part in around.operands) else []
+            for text in begun.get(_begun(around), ()) if alike and one is alike[0] and _constant(one) else ():
+                if text != one.text:
+                    yield several([(part, _signed(text)) for part in alike])
+        elif _constant(one):
+            of_two = around is not None and around.kind == "conditional" and one.number and one.kind != "name"
+            for text in chosen if of_two else begun.get(_begun(one), ()):
+                if text != one.text:
+                    yield replaced(one, _signed(text))
+
+
+def _constant(one: Expression) -> bool:
+    return one.kind in ("literal", "unary", "name")
+
+
+def _signed(text: str) -> Text:
+    return Text(text, precedence.UNARY if text.startswith("-") else precedence.PRIMARY)
 
 
 def begun_with(program: Program) -> Mapping[str, Sequence[str]]:
-    """What each variable or array may begin with, by how it is accumulated."""
+    """What each variable or array may begin with, by how it is accumulated, in a function that it is given to too."""
     found: dict[str, dict[str, None]] = {}
     for one in program.all_expressions():
         for name, how in _accumulated(one):
             found.setdefault(name, {}).update(dict.fromkeys(_IDENTITIES[how]))
+    for one in program.all_expressions():
+        listed = program.functions.get(one.operator, ()) if one.kind == "call" else ()
+        for parameter, given in zip(listed[0].parameters if listed else (), one.operands, strict=False):
+            if parameter.reference and parameter.name in found and _base(given) != parameter.name:
+                found.setdefault(_base(given), {}).update(found[parameter.name])
     return {name: tuple(texts) for name, texts in found.items()}
 
 
