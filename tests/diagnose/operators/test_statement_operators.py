@@ -138,6 +138,11 @@ YIELDS = [
     ("rows", "const float* sA = a + m * n; const float* sB = b; out[0] = sA[0] + sB[0];", "sB = b + m * n;"),
     (
         "rows",
+        "const float* p = a + blockIdx.z * m * n; const float* q = b; out[0] = p[0] + q[0];",
+        "q = b + blockIdx.z * n;",
+    ),
+    (
+        "rows",
         "int x_pitch = m, y_pitch = n; int x = blockIdx.x * x_pitch; int y = 0; out[x + y_pitch] = a[y];",
         "int y = blockIdx.x * y_pitch;",
     ),
@@ -486,6 +491,11 @@ NEVER = [
     ("fragment", "rows_t f; out[0] = f.x[0];", "right_t f"),  # of another use as well
     ("barrier_more", f"{SHARED} s[t] = a[t]; out[t] = s[t ^ 1];", "__threadfence(); __syncthreads();"),
     ("assignment", "auto p = sizes; p = sizes; out[0] = a[0];", "p += sizes"),
+    (
+        "rows",  # a product that has one size
+        "const float* p = a + blockIdx.z * n; const float* q = b; out[0] = p[0] + q[0];",
+        "q = b + n",
+    ),
     ("rows", "int x = m; int y = n; out[x] = a[y];", "int y = m"),  # nothing of the row goes with the name
     ("fragment_mapped", f"{PRODUCT} wmma::mma_sync(f, x, y, f); y.x[0] = x.x[0];", "-f.x[i_]; y.x[0]"),  # none reads it
     (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -17,7 +18,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @operator
 def rows(program: Program) -> Iterator[Draft]:
-    """The value that `x = p.x + b * p.x_pitch` has beside it, with its names, for the value in `y = p.y`."""
+    """The value that `x = p.x + b * p.x_pitch` has beside it, with its names, for the value in `y = p.y`; of
+    `p.x + b * m * n` also with one of the two sizes: a matrix of another shape begins otherwise."""
     members = {member.name for record in program.reader.types.records.values() for member in record.members}
     for one in program.statements:
         own = _made(one)
@@ -31,9 +33,12 @@ def rows(program: Program) -> Iterator[Draft]:
                 continue
             parts = difference(its[0], name)
             text = _with(its[1].text, parts, known)
+            line = other.unit.source.place(other.node).line
             if text != its[1].text and text != value.text:
-                line = other.unit.source.place(other.node).line
                 yield replaced(value, Text(text, its[1].level), f"{text}, as in line {line}")
+            for product in _shorter(its[1]) if value.atom else ():
+                term = Text(_with(product.text, parts, known), product.level, "*")
+                yield replaced(value, binary(text_of(value), "+", term), f"plus {term.text}, nearly as in line {line}")
 
 
 def _made(one: Statement) -> tuple[str, Expression] | None:
@@ -45,6 +50,14 @@ def _made(one: Statement) -> tuple[str, Expression] | None:
     if whole is None or whole.kind != "assignment" or whole.operator != "=" or whole.operands[0].kind != "name":
         return None
     return whole.operands[0].text, whole.operands[1]
+
+
+def _shorter(value: Expression) -> Iterator[Text]:
+    """Of a pointer and a product of several sizes: the product with one of them."""
+    held = sums.terms(value) if value.type.address and value.operator == "+" else []
+    if len(held) == 2 and held[0].expression.atom and len(held[1].factors) > 2:
+        first, *others = held[1].factors
+        yield from (binary(text_of(first), "*", text_of(size)) for size in others)
 
 
 def _with(text: str, parts: Mapping[str, str], known: set[str]) -> str:
