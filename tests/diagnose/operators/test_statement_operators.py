@@ -37,6 +37,10 @@ PRODUCT = (
     " wmma::fill_fragment(g, 0.0f);"
 )
 
+LOADED = (
+    "__shared__ float s[64]; float x[2]; int r = threadIdx.x;"
+    " for (int h = 0; h < 2; ++h) x[h] = a[(r + h * 32) * n + m];"
+)
 DP4A = 'unsigned d = 0; asm volatile("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(d) : "r"(m), "r"(n)); out[0] = d;'
 YIELDS = [
     (
@@ -120,6 +124,11 @@ YIELDS = [
         "stored_back",
         "{ float x = a[m], y = out[m]; b[0] = stepped(x, y); } out[0] = 0.0f;",
         "b[0] = stepped(x, y); out[m] = y; }",
+    ),
+    (
+        "left_in_registers",
+        f"{LOADED} {{ s[r] = x[0]; }} out[0] = s[0];",
+        "s[r] = x[0]; s[(r + 32)] = x[1]; }",
     ),
     ("turned_round", "for (int i = n - 1; i >= 0; --i) out[i] = a[i + 1];", "for (int i = 0; i < n; ++i)"),
     ("turned_round", "for (int i = 0; i < n; ++i) out[i + 1] = out[i];", "for (int i = n - 1; i >= 0; --i)"),
@@ -485,6 +494,8 @@ NEVER = [
         "wmma::load_matrix_sync(f, out, n, wmma::mem_row_major); f.x[0]",
     ),
     ("declared_elsewhere", "float v = 0.0f; for (int i = 0; i < n; ++i) { v += a[i]; } out[0] = v;", "++i) { float v"),
+    ("left_in_registers", f"{LOADED} {{ s[r] = x[0]; out[r] = x[1]; }}", "(r + 32)]"),  # nothing is left there
+    ("left_in_registers", f"{LOADED} {{ s[r] = x[0]; out[0] = x[m]; }}", "x[1]"),  # which one is read is not told
     ("stored_back", "const float x = a[m]; out[0] = x;", "a[m] = x"),
     ("stored_back", "{ float x = a[m], y = out[m]; b[0] = stepped(x, y); }", "a[m] = x"),  # by a const reference
     ("turned_round", "for (int i = 0; i < n; i += 2) out[i] = a[i];", "--i"),
