@@ -126,6 +126,11 @@ YIELDS = [
         "b[0] = stepped(x, y); out[m] = y; }",
     ),
     (
+        "piece_further",
+        "half* p = (half*)out + m; *(uint4*)p = make_uint4(0, 0, 0, 0); p[n] = p[0];",
+        "*(uint4*)(p + sizeof(uint4) / sizeof(*p)) = make_uint4(0, 0, 0, 0); p[n]",
+    ),
+    (
         "left_in_registers",
         f"{LOADED} {{ s[r] = x[0]; }} out[0] = s[0];",
         "s[r] = x[0]; s[(r + 32)] = x[1]; }",
@@ -494,6 +499,12 @@ NEVER = [
         "wmma::load_matrix_sync(f, out, n, wmma::mem_row_major); f.x[0]",
     ),
     ("declared_elsewhere", "float v = 0.0f; for (int i = 0; i < n; ++i) { v += a[i]; } out[0] = v;", "++i) { float v"),
+    (
+        "piece_further",  # both pieces are set
+        "half* p = (half*)out + m; *(uint4*)p = make_uint4(0, 0, 0, 0); *(uint4*)(p + 8) = make_uint4(0, 0, 0, 0);",
+        "sizeof",
+    ),
+    ("piece_further", "half* p = (half*)out + m; *(uint4*)p = *(const uint4*)a;", "sizeof"),  # no constant
     ("left_in_registers", f"{LOADED} {{ s[r] = x[0]; out[r] = x[1]; }}", "(r + 32)]"),  # nothing is left there
     ("left_in_registers", f"{LOADED} {{ s[r] = x[0]; out[0] = x[m]; }}", "x[1]"),  # which one is read is not told
     ("stored_back", "const float x = a[m]; out[0] = x;", "a[m] = x"),
