@@ -153,6 +153,13 @@ YIELDS = [
         "float x = 0.0f; for (int i = 0; i < n; ++i) if (a[i] < x) x = a[i]; out[0] = x;",
         "float x = INFINITY",
     ),
+    (
+        "held_value",
+        "float x[4]; for (int i = 0; i < 4; ++i) x[i] = out[i * n];"
+        " for (int i = 0; i < 4; ++i) out[m] += out[i * n] * alpha;",
+        "out[m] += x[i] * alpha",
+    ),
+    ("held_value", "float x = a[n] * alpha; if (a[n] > 1.0f) out[0] = x;", "if (x > 1.0f)"),
     ("steps_shifted", "float x = a[0]; for (int i = 1; i < 8; i <<= 1) x += a[i]; out[0] = x;", "i = 4; i < 32;"),
     ("steps_shifted", "float x = a[0]; for (int i = 4; i > 0; i /= 2) x += a[i]; out[0] = x;", "i = 16; i >= 4;"),
     (
@@ -323,6 +330,8 @@ NEVER = [
     ("variable", "out[threadIdx.x] = a[0];", "b[threadIdx.x] ="),  # nothing is stored through a pointer to const
     ("variable", "for (int i = 0; i < n; ++i) { int j = i; out[j] = a[i]; }", "for (int i = 0; j"),
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
+    ("held_value", "{ float x = a[n] * alpha; out[0] = x; } if (a[n] > 1.0f) out[1] = alpha;", "if (x >"),  # not known
+    ("held_value", "if (a[n] > 1.0f) out[1] = alpha; float x = a[n] * alpha; out[0] = x;", "if (x >"),  # made later
     ("steps_shifted", "for (int i = 1; i < 8; i += 2) out[i] = a[i];", "i = 4; i < 32;"),  # counts, doubles nothing
     ("steps_shifted", "for (int i = 1; i < 8; i <<= 1) out[i] = a[i];", "i = 8; i < 64;"),  # no warp has so many
     ("identity", "float x = 1.f; for (int i = 0; i < n; ++i) x += i < m ? a[i] : 0.f; out[0] = x;", "-INFINITY"),
