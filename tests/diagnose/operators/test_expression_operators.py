@@ -160,6 +160,11 @@ YIELDS = [
         "out[m] += x[i] * alpha",
     ),
     ("held_value", "float x = a[n] * alpha; if (a[n] > 1.0f) out[0] = x;", "if (x > 1.0f)"),
+    (
+        "unread_member",
+        "float2 v = *reinterpret_cast<const float2*>(a); float x = 0.f; x += v.x * v.x; out[0] = x;",
+        "x += v.x * v.x + v.y * v.y;",
+    ),
     ("steps_shifted", "float x = a[0]; for (int i = 1; i < 8; i <<= 1) x += a[i]; out[0] = x;", "i = 4; i < 32;"),
     ("steps_shifted", "float x = a[0]; for (int i = 4; i > 0; i /= 2) x += a[i]; out[0] = x;", "i = 16; i >= 4;"),
     (
@@ -332,6 +337,16 @@ NEVER = [
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
     ("held_value", "{ float x = a[n] * alpha; out[0] = x; } if (a[n] > 1.0f) out[1] = alpha;", "if (x >"),  # not known
     ("held_value", "if (a[n] > 1.0f) out[1] = alpha; float x = a[n] * alpha; out[0] = x;", "if (x >"),  # made later
+    (
+        "unread_member",
+        "float2 v = *reinterpret_cast<const float2*>(a); float x = 0.f; x += v.x * v.x; out[0] = x - v.y;",
+        "v.x * v.x + v.y",
+    ),  # it is read
+    (
+        "unread_member",
+        "float2 v = *reinterpret_cast<const float2*>(a); out[0] = v.x; *reinterpret_cast<float2*>(out) = v;",
+        "v.x + v.y",
+    ),  # all of it is
     ("steps_shifted", "for (int i = 1; i < 8; i += 2) out[i] = a[i];", "i = 4; i < 32;"),  # counts, doubles nothing
     ("steps_shifted", "for (int i = 1; i < 8; i <<= 1) out[i] = a[i];", "i = 8; i < 64;"),  # no warp has so many
     ("identity", "float x = 1.f; for (int i = 0; i < n; ++i) x += i < m ? a[i] : 0.f; out[0] = x;", "-INFINITY"),
