@@ -45,6 +45,11 @@ YIELDS = [
         "int x = threadIdx.x % m, y = threadIdx.y % m; for (int c = 0; c < 3; ++c) out[c * m * m + y * m + x] = a[0];",
         "out[(y * m + x) * 3 + c]",
     ),
+    (
+        "digits",
+        "for (int t = 0; t < 2; ++t) for (int j = 0; j < 4; ++j) out[t + 2 * j] = a[0];",
+        "out[t * 4 + j]",
+    ),
     ("negated", "float x = a[0]; out[0] = x * alpha - b[0];", "x = -a[0];"),
     ("negated", "out[0] = a[1] * alpha - b[0];", "= -a[1] * alpha - b[0];"),
     ("clipped", "half* h = (half*)out; h[0] = __float2half(a[0] + b[0]);", "__float2half(fmaxf(a[0] + b[0], 0.0f))"),
@@ -304,6 +309,11 @@ NEVER = [
         "b[n - 1",
     ),
     ("digits", "int x = threadIdx.x % m, y = threadIdx.y; out[y * 64 + x] = a[0];", "out[x"),  # how many `y` there are
+    (
+        "digits",
+        "for (int t = 0; t < 2; ++t) for (int j = 0; j < 4; ++j) out[t + 2 * j] = a[0];",
+        "out[j * 2 + t]",
+    ),  # the same
     ("negated", "out[0] = a[0] - b[0];", "-(a[0]"),  # its operands are exchanged
     ("negated", "out[0] = fmaxf(a[0], b[0]);", "fmaxf(-a[0]"),
     ("negated", "int i = m; out[i] = a[0];", "-m"),

@@ -28,7 +28,10 @@ def digits(program: Program) -> Iterator[Draft]:
         if held is None:
             continue
         ends = [known.of(part) for part in held]
-        for order in list(itertools.permutations(range(len(held))))[1:]:
+        # The outermost stands first, or last, where nothing is multiplied with it there.
+        written = 0 if len(sums.terms(one)[0].factors) > 1 else -1
+        orders = list(itertools.permutations(range(len(held))))
+        for order in (each for each in orders if each != orders[written]):
             if all(ends[at] is not None for at in order[1:]):
                 made = text_of(held[order[0]])
                 for at in order[1:]:
