@@ -170,6 +170,9 @@ YIELDS = [
         "float2 v = *reinterpret_cast<const float2*>(a); float x = 0.f; x += v.x * v.x; out[0] = x;",
         "x += v.x * v.x + v.y * v.y;",
     ),
+    ("eights", "int t = threadIdx.x; out[t & 15] = a[0];", "out[(t & 7) + (t >> 4) * 8]"),
+    ("eights", "int t = threadIdx.x; out[(t >> 3 & 1) * 8] = a[0];", "out[(t >> 4) * 8]"),
+    ("eights", "int t = threadIdx.x; out[t / 16 * 8] = a[0];", "out[(t >> 3 & 1) * 8]"),
     ("steps_shifted", "float x = a[0]; for (int i = 1; i < 8; i <<= 1) x += a[i]; out[0] = x;", "i = 4; i < 32;"),
     ("steps_shifted", "float x = a[0]; for (int i = 4; i > 0; i /= 2) x += a[i]; out[0] = x;", "i = 16; i >= 4;"),
     (
@@ -357,6 +360,7 @@ NEVER = [
         "float2 v = *reinterpret_cast<const float2*>(a); out[0] = v.x; *reinterpret_cast<float2*>(out) = v;",
         "v.x + v.y",
     ),  # all of it is
+    ("eights", "int t = threadIdx.x; out[(t >> 3 & 3) * 8] = a[t & 31];", "t >> 4"),  # two bits tell four
     ("steps_shifted", "for (int i = 1; i < 8; i += 2) out[i] = a[i];", "i = 4; i < 32;"),  # counts, doubles nothing
     ("steps_shifted", "for (int i = 1; i < 8; i <<= 1) out[i] = a[i];", "i = 8; i < 64;"),  # no warp has so many
     ("identity", "float x = 1.f; for (int i = 0; i < n; ++i) x += i < m ? a[i] : 0.f; out[0] = x;", "-INFINITY"),

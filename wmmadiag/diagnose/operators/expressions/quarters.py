@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.operators.making import Draft, Text, several
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -17,6 +17,10 @@ _TURNED = {
     "({0} ^ 16)": "the halves of the warp exchanged",
 }
 """PTX ISA, ldmatrix: lanes 8 * i to 8 * i + 7 have the addresses of the rows of matrix i."""
+
+_SIXTEEN = frozenset({("&", "15"), ("%", "16")})
+_OTHER = _SIXTEEN | {(">>", "4"), ("/", "16")}
+_SECOND = frozenset({((">>", "3"), ("&", "1")), (("/", "8"), ("%", "2"))})
 
 
 @operator
@@ -32,6 +36,31 @@ def quarters(program: Program) -> Iterator[Draft]:
             found = [part for part in one.under() if part.kind == "name" and part.text == name]
             for text, note in _TURNED.items():
                 yield several([(part, Text(text.format(name))) for part in found], f"{note}: {name}")
+
+
+@operator
+def eights(program: Program) -> Iterator[Draft]:
+    """The other bit of a lane's number that tells eight rows or columns from the next: `(lane & 7) + (lane >> 4) * 8`
+    for `lane & 15`; `lane >> 3 & 1` for `lane >> 4`, and back."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.operands[0].kind != "name" or one.fixed or one.varying is False:
+            continue
+        around = one.parent
+        if around is not None and (_by(one), _by(around)) in _SECOND:
+            yield replaced(around, binary(text_of(one.operands[0]), ">>", Text("4")))
+        if _by(one) in _OTHER:
+            yield replaced(one, _other(text_of(one.operands[0]), rows=_by(one) in _SIXTEEN))
+
+
+def _by(one: Expression) -> tuple[str, str]:
+    return (one.operator, one.operands[1].text) if one.kind == "binary" else ("", "")
+
+
+def _other(lane: Text, *, rows: bool) -> Text:
+    if rows:
+        eighth = binary(binary(lane, ">>", Text("4")), "*", Text("8"))
+        return binary(binary(lane, "&", Text("7")), "+", eighth)
+    return binary(binary(lane, ">>", Text("3")), "&", Text("1"))
 
 
 def _splits(one: Expression) -> bool:
