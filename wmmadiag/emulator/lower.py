@@ -25,7 +25,7 @@ from wmmadiag.place import Place
 
 # Importing them registers their operations.
 from wmmadiag.processes.collection import paused_collection
-from wmmadiag.ptx.calls import recursive
+from wmmadiag.ptx.calls import reached, recursive
 from wmmadiag.ptx.ir import Module, PtxFunction, Space
 
 _ = (select_bulk, select_lane, select_memory, select_tensor, select_warp)
@@ -164,8 +164,9 @@ def _selected(
                 layout.shared_address(symbol.name, target)
     select = Selector(module, function, layout, arch)
     select.fuse = fuse
-    select.recursive, select.stack = recursive(module), CallStack(select, stack_bytes)
-    if in_clusters(module, function):
+    calls = reached(module, function)
+    select.recursive, select.stack = recursive(calls), CallStack(select, stack_bytes)
+    if in_clusters(module, function, calls):
         select.cluster = ClusterValues(select)
     expand(select, function)
     select.ends()

@@ -6,6 +6,8 @@ says whose it is, and the cluster's barrier is an mbarrier behind them all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from wmmadiag.emulator.decoded import ADDRESS32, CODE_SHIFT, SPACES, Value
 from wmmadiag.emulator.native import SHARED_WINDOW
 from wmmadiag.emulator.select_memory import BARRIER_OPS
@@ -15,12 +17,16 @@ from wmmadiag.ptx.ir import Instruction, Module, PtxFunction, Special
 _OPS = ("mapa", "getctarank", "barrier.cluster.arrive", "barrier.cluster.wait")
 
 
-def in_clusters(module: Module, entry: PtxFunction) -> bool:
-    """Whether a kernel knows of clusters; one that does not is the same in any."""
+def in_clusters(module: Module, entry: PtxFunction, functions: Iterable[str]) -> bool:
+    """Whether a kernel knows of clusters; one that does not is the same in any.
+
+    Args:
+        functions: that it comes to, its own name among them.
+    """
     return "reqnctapercluster" in entry.limits or any(
         one.op in _OPS or any(isinstance(operand, Special) and "cluster" in operand.name for operand in one.operands)
-        for function in module.functions.values()
-        for one in function.instructions
+        for name in functions
+        for one in module.functions[name].instructions
     )
 
 

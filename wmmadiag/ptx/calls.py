@@ -122,12 +122,23 @@ def callees(module: Module, caller: PtxFunction, one: Instruction) -> tuple[PtxF
     return () if function is None else (function,)
 
 
-def recursive(module: Module) -> frozenset[str]:
-    """The functions on cycles of the call graph; a call through a pointer goes to all that the pointer may hold."""
-    graph = {
-        name: {target.name for one in function.instructions for target in callees(module, function, one)}
-        for name, function in module.functions.items()
-    }
+def reached(module: Module, entry: PtxFunction) -> dict[str, set[str]]:
+    """The functions that an entry comes to, itself first, each with those that it calls; a call through a pointer goes
+    to all that the pointer may hold."""
+    graph: dict[str, set[str]] = {}
+    waiting = [entry]
+    while waiting:
+        function = waiting.pop()
+        if function.name not in graph:
+            called = [target for one in function.instructions if one.op in _CALLS
+                      for target in callees(module, function, one)]  # fmt: skip
+            graph[function.name] = {target.name for target in called}
+            waiting += called
+    return graph
+
+
+def recursive(graph: Mapping[str, set[str]]) -> frozenset[str]:
+    """The functions on cycles of a call graph, see `reached`."""
     component = components(graph)
     return frozenset(
         name
@@ -171,7 +182,7 @@ def kept_over_calls(function: PtxFunction) -> dict[int, tuple[Register, ...]]:
     return {
         index: tuple(sorted(behind[index] - effects[index][1], key=lambda one: one.name))
         for index, one in enumerate(code)
-        if one.op in ("call", INDIRECT)
+        if one.op in _CALLS
     }
 
 
@@ -205,6 +216,7 @@ def _following(function: PtxFunction, index: int) -> Iterator[int]:
 
 INDIRECT = "call.indirect"
 """`op` of a call whose callee is a register."""
+_CALLS = frozenset({"call", INDIRECT})
 SOURCE = "$from"
 """In a function's name: before it stands the name in its own source, behind it which source that is."""
 _BASE = 0x7000_0000_0000
