@@ -55,7 +55,8 @@ def statement(form: Form, modifiers: list[str], resolved: Resolved) -> str:
     operands, index = [], 0
     for spec in resolved.specs[: len(resolved.specs) - resolved.implicit]:
         if spec.type == "addr":
-            space = "global" if spec.role == "src" else resolved.attributes.get("space", "generic")
+            own = resolved.attributes.get("space", "generic")
+            space = resolved.attributes.get("from", "global") if spec.role == "src" else own
             text = f"[{'pmem' if form.opcode == 'st' and space == 'param' else ADDRESSES[space]}]"
         elif spec.role in resolved.values:
             text = str(resolved.values[spec.role][-1])
