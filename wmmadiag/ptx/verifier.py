@@ -201,7 +201,8 @@ def _address(form: Resolved, spec: OperandSpec, shape: str) -> str:
     if shape[0] != "[":
         return "expected an address in brackets"
     if shape[:2] == "[:":
-        wanted = "global" if spec.role == "src" else form.attributes.get("space", "generic")
+        own = form.attributes.get("space", "generic")
+        wanted = form.attributes.get("from", "global") if spec.role == "src" else own
         if wanted not in ("generic", shape[2:]):
             return f"a variable in .{shape[2:]} where the instruction accesses .{wanted}"
     elif shape != "[" and (CLASSES[shape[1:]] not in ("integer", "bits") or WIDTHS[shape[1:]] not in (32, 64)):
