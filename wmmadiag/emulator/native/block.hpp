@@ -33,6 +33,7 @@ struct Watched {
 
 struct GridSpec {
     Dim3 grid, block;
+    [[nodiscard]] unsigned warps() const { return static_cast<unsigned>((block.count() + lanes - 1) / lanes); }  // of a block
     std::uint32_t shared_base = 0;   // first usable offset: the chip keeps what is below for itself
     std::uint32_t shared_bytes = 0;  // static + dynamic, from shared_base
     std::uint32_t dynamic_bytes = 0;

@@ -34,7 +34,7 @@ public:
         shared_.program = request_.program;
         shared_.spec = request_.spec;
         shared_.memory = &memory_;
-        const auto warps = static_cast<unsigned>((request_.spec.block.count() + lanes - 1) / lanes);
+        const auto warps = request_.spec.warps();
         block_ = std::make_unique<Block>(shared_, warps, static_cast<Observer*>(this));
         begin_block(0);
     }

@@ -26,7 +26,7 @@ public:
         shared_.check_table = request.check_table;
         shared_.tracking = parallel;
         const auto together = request.spec.cluster.count();
-        warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes * together);
+        warps_ = static_cast<unsigned>(request.spec.warps() * together);
         blocks_ = request.spec.grid.count() / together;
     }
 

@@ -44,7 +44,7 @@ public:
         shared_.spec = request.spec;
         shared_.memory = &memory_;
         shared_.strays_pass = plan.setup.strays_pass;
-        warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
+        warps_ = request.spec.warps();
         touched_.resize(plan.parts.size());
         for (std::size_t i = 0; i < plan.parts.size(); ++i) {
             const auto& part = plan.parts[i];

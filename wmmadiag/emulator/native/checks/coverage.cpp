@@ -12,16 +12,15 @@ namespace {
 
 class Coverage final : public Check {
 public:
-    explicit Coverage(const Shared&) {}
+    explicit Coverage(const Shared& shared) : warps_(shared.spec.warps()) {}
 
     void block_start(const Block& block) override { worked_[block.index()] = 0; }
     void memory(const MemoryEvent& event) override {
-        if (event.kind != AccessKind::load) worked_[event.where.block] |= 1u << event.where.warp;
+        if (event.kind != AccessKind::load) works(event.where);
     }
-    void tensor(const TensorEvent& event) override { worked_[event.where.block] |= 1u << event.where.warp; }
+    void tensor(const TensorEvent& event) override { works(event.where); }
     void block_end(const Block& block) override {
-        const auto warps = block.warps().size();
-        const Mask all = warps == lanes ? all_lanes : (Mask{1} << warps) - 1;
+        const Mask all = warps_ == lanes ? all_lanes : (Mask{1} << warps_) - 1;
         const Mask idle = all & ~worked_[block.index()];
         worked_.erase(block.index());
         auto& finding = found_[idle];
@@ -30,7 +29,7 @@ public:
             finding.kind = "idle";
             finding.other_pc = idle;
             finding.address = idle;
-            finding.bytes = warps;
+            finding.bytes = warps_;
             finding.block = block.index();
         }
     }
@@ -42,6 +41,10 @@ public:
     }
 
 private:
+    // The blocks of a cluster run as one: a warp has worked where it has in any of them.
+    void works(const Where& where) { worked_[where.block] |= Mask{1} << where.warp % warps_; }
+
+    unsigned warps_;  // of a block
     std::map<std::uint32_t, Mask> worked_;
     std::map<Mask, RawFinding> found_;
 };

@@ -154,7 +154,7 @@ void Uninitialised::wrote(TaintState& state, const Where& where, const Span& spa
     w.low = std::min(w.low, span.low);
     w.high = std::max(w.high, span.high);
     w.bytes += bytes;
-    w.warps |= Mask{1} << where.warp;
+    w.warps |= Mask{1} << where.warp % shared_.spec.warps();  // those of a cluster follow each other
 }
 
 void Uninitialised::known(const MemoryEvent& event, TaintState& state, const Span& span) {
