@@ -12,7 +12,7 @@ import pytest
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import parse
-from wmmadiag.diagnose import mending, nearby
+from wmmadiag.diagnose import mending, nearby, rivals
 from wmmadiag.diagnose.bases import Base
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS
@@ -77,9 +77,10 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             ]
 
         sources = {FILE: parse(trials.texts[FILE], FILE)}
-        monkeypatch.setattr(
-            mending, "ranked_changes", lambda *_, known=None, **__: (sources, ranks(count) if known is None else [])
-        )
+        for module in (mending, rivals):
+            monkeypatch.setattr(
+                module, "ranked_changes", lambda *_, known=None, **__: (sources, ranks(count) if known is None else [])
+            )
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
         monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.languages import is_c_family
-from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.bases import Base, Progress, affordable, behind, confirmed_from, further, keeping, partly_right
 from wmmadiag.diagnose.by_checks import by_checks
@@ -18,16 +17,15 @@ from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
-from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.only_where import only_where
-from wmmadiag.diagnose.operators.places import Range, program
+from wmmadiag.diagnose.operators.places import program
 from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.rivals import rivals_beside
 from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Step, Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.solving import solved
-from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused
@@ -35,10 +33,6 @@ from wmmadiag.errors import UnsupportedError, WmmadiagError
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.symbols import rendered_entry
 
-_NEAREST = 4
-"""Changes that mend the case, of which rivals are looked for nearby."""
-_RIVALS = 256
-"""How many of these are tried at most."""
 _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
 _PARTLY = 2
@@ -117,7 +111,7 @@ class _Hunt:
 
     def confirm(self, tried: Sequence[Tried]) -> bool:
         """Hold what is right of further changes to every case; whether one mends every case."""
-        tried = [*tried, *_beside(self.found, self.base, self.sources, tried, self.order)]
+        tried = [*tried, *rivals_beside(self.found, self.base, self.sources, tried, self.order)]
         answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, ())
         self.tried += tried
         self.answers += answers
@@ -345,7 +339,7 @@ def _tried(
         done = {one.ranked.change for one in tried}
         left = None if most is None else max(0, most - len(tried))
         more = search(trials, [one for one in order if one.change not in done], ledger, tell, left)
-        more += _beside(found, base, sources, more, order)
+        more += rivals_beside(found, base, sources, more, order)
         tried += more
         answers += _confirmed(found, base, more, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
@@ -376,37 +370,3 @@ def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:
     """The cases that ran, but for the bench's own: those that are wrong as the source stands first."""
     ran = [case for case in affordable(found, cases) if case.name != base.trials.case.name]
     return sorted(ran, key=lambda case: found.baseline[case.name].passed)
-
-
-def _beside(
-    found: Examined, base: Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
-) -> list[Tried]:
-    """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; of what
-    puts accesses in order, where these stand.
-
-    Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
-    round, too.
-    """
-    ledger, trials = found.ledger, base.trials
-    right = [one.ranked for one in tried if one.outcome.verdict == "right"]
-    if not right or ledger.spent:
-        return []
-    lines = [one.line for one in right[:_NEAREST]]
-    if any(puts_in_order(one.change) for one in right[:_NEAREST]):
-        lines += [mark.line for mark in marks(base.run.findings, None, None)]
-    done, near = {one.ranked.change for one in tried}, Dependences(sources).beside(lines)
-    rest = [one for one in order if one.line in near and one.change not in done][:_RIVALS]
-    if ledger.effort.wider:
-        places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
-        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, known=order, places=places)
-        rest += wider[: _RIVALS // 2]
-    outcomes = trials.try_batch([one.change for one in rest])
-    ledger.note(outcomes)
-    return [Tried(one, outcome) for one, outcome in zip(rest, outcomes, strict=True)]
-
-
-def _bytes_of(sources: Mapping[str, Source], line: Line) -> Range:
-    """The bytes of a line."""
-    lines = sources[line[0]].data.split(b"\n")[: line[1]]
-    end = sum(len(one) + 1 for one in lines) - 1
-    return line[0], end - len(lines[-1]), end

@@ -1,0 +1,55 @@
+"""The nearest rivals of what mends a case: tried before it is the answer, however unlikely they seemed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wmmadiag.csource.dependences import Dependences, Line
+from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.bases import Base
+from wmmadiag.diagnose.evidence import ranked_changes
+from wmmadiag.diagnose.examined import Examined
+from wmmadiag.diagnose.names import puts_in_order
+from wmmadiag.diagnose.operators.places import Range
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import Tried
+from wmmadiag.diagnose.suspicion import marks
+
+_NEAREST = 4
+"""Changes that mend the case, of which rivals are looked for nearby."""
+_RIVALS = 256
+"""How many of these are tried at most."""
+
+
+def rivals_beside(
+    found: Examined, base: Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
+) -> list[Tried]:
+    """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; of what
+    puts accesses in order, where these stand.
+
+    Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
+    round, too.
+    """
+    ledger, trials = found.ledger, base.trials
+    right = [one.ranked for one in tried if one.outcome.verdict == "right"]
+    if not right or ledger.spent:
+        return []
+    lines = [one.line for one in right[:_NEAREST]]
+    if any(puts_in_order(one.change) for one in right[:_NEAREST]):
+        lines += [mark.line for mark in marks(base.run.findings, None, None)]
+    done, near = {one.ranked.change for one in tried}, Dependences(sources).beside(lines)
+    rest = [one for one in order if one.line in near and one.change not in done][:_RIVALS]
+    if ledger.effort.wider:
+        places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
+        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, known=order, places=places)
+        rest += wider[: _RIVALS // 2]
+    outcomes = trials.try_batch([one.change for one in rest])
+    ledger.note(outcomes)
+    return [Tried(one, outcome) for one, outcome in zip(rest, outcomes, strict=True)]
+
+
+def _bytes_of(sources: Mapping[str, Source], line: Line) -> Range:
+    """The bytes of a line."""
+    lines = sources[line[0]].data.split(b"\n")[: line[1]]
+    end = sum(len(one) + 1 for one in lines) - 1
+    return line[0], end - len(lines[-1]), end
