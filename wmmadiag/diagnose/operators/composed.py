@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.extents import extents
 from wmmadiag.diagnose.operators.making import Text, binary
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
@@ -107,32 +108,16 @@ def reaches(program: Program, one: Expression) -> list[str]:
     """How many values a sum counts, as the loops around it, and remainders that it is made of, say: `S` of `i * 8 + r`
     with `i < S / 8`."""
     found = []
+    known = extents(program)
     for term in sums.terms(one):
         for place, factor in enumerate(term.factors):
             pitch = [sums.uncast(other).text for other in term.factors[:place] + term.factors[place + 1 :]]
-            for count in _counts(program, sums.uncast(factor)):
-                if not pitch:
-                    found.append(count.text)
-                elif count.kind == "binary" and count.operator == "/" and [count.operands[1].text] == pitch:
-                    found.append(count.operands[0].text)
+            count = known.written(factor)
+            if count is not None and not pitch:
+                found.append(count.text)
+            elif count is not None and count.operator == "/" and [count.operands[1].text] == pitch:
+                found.append(count.operands[0].text)
     return list(dict.fromkeys(found))
-
-
-def _counts(program: Program, one: Expression) -> Iterator[Expression]:
-    """How many values a name or remainder takes."""
-    if one.kind == "name":
-        for loop in one.statement.loops:
-            held = loop.condition
-            if (
-                held is not None
-                and held.kind == "binary"
-                and held.operator == "<"
-                and held.operands[0].text == one.text
-            ):
-                yield held.operands[1]
-    made = _company(program).values.get((one.unit.file, one.text)) if one.kind == "name" else one
-    if made is not None and made.kind == "binary" and made.operator == "%":
-        yield made.operands[1]
 
 
 def sizes(program: Program, one: Expression, most: int = _MOST_SIZES) -> list[str]:
