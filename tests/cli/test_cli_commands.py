@@ -54,7 +54,9 @@ def test_init_of_one_kernel_of_several(run):
                                "void go(float* x) { other<<<1, 32>>>(x, 4); }\n")  # fmt: skip
     assert run("init", "both.cu").code == 0  # one of them has tensor-core instructions
     text = Path("both.toml").read_text()
-    assert 'entry = "gemm' in text and "the only one with tensor-core instructions (not judged: other)" in text
+    assert (
+        'entry = "gemm' in text and "the only one with tensor-core instructions; --entry takes another: other" in text
+    )
     twice = Path("gemm.cu").read_text().replace("gemm", "second").partition("#include <mma.h>")[2]
     Path("both.cu").write_text(Path("gemm.cu").read_text() + twice)
     answer = run("init", "both.cu", "--force")

@@ -66,3 +66,12 @@ def test_a_bug_of_ours_costs_its_own_task_alone(monkeypatch):
     assert "internal error, a bug of wmmadiag: ZeroDivisionError: ours" in first.error
     with pytest.raises(ZeroDivisionError):
         list(check_all([Task(PV, None, options={"use_cache": False})]))
+
+
+def test_kernels_that_a_source_launches_besides_are_checked_as_far_as_it_tells_what_they_compute():
+    path = Path(__file__).parents[1] / "reading" / "unseen17" / "depthwise_pointwise_block.cu"
+    first, second = check_all(plan([path], [None], None, None, {}))
+    assert (first.code, second.code) == (0, 0)
+    assert (first.report.operation, second.report.operation) == ("gemm", "conv2d")
+    assert not any("not judged" in one for one in first.report.assumed)
+    assert len(list(check_all(plan([path], [None], None, None, {"entry": "pwconv_wmma"})))) == 1

@@ -140,3 +140,10 @@ def test_one_array_may_hold_two_inputs_whose_name_tells_of_none_or_of_one(tmp_pa
     report = check(tmp_path / "k.cu")
     assert report.exit_code == 0
     assert f"{name} is gate_up" in " ".join(report.assumed)
+
+
+def test_an_array_whose_name_is_made_of_another_is_of_that_one():
+    path = Path(__file__).parents[1] / "reading" / "unseen17" / "cosine_similarity_matrix.cu"
+    report = check(path, entry="cosine_kernel")
+    assert report.status == "passed"
+    assert "inv_x is scale_a, inv_y is scale_b, sim is d, n is M, m is N" in " ".join(report.assumed)

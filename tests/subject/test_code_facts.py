@@ -54,3 +54,15 @@ def test_shapes_of_tiles():
 def test_bytes_are_values_where_no_four_bits_are_taken(code, bits):
     assert told_by_formulas("quantized_gemm", code).get("bits") == bits
     assert OPERATIONS["quantized_gemm"].parameters["bits"].default == "4"
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        ("y = fminf(fmaxf(x, 0.f), 6.f);", "relu6"),
+        ("y = fmaxf(x, 0.f);", "relu"),
+        ("y = fminf(fmaxf(x, 0.f), 6.f); z = fmaxf(x, 0.f);", None),  # both
+    ],
+)
+def test_a_formula_within_another_is_none_of_its_own(code, word):
+    assert told_by_formulas("gemm", code).get("activation") == word

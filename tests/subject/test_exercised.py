@@ -189,3 +189,29 @@ def test_sizes_that_the_grid_rounds_up_for_and_no_line_guards_are_tried_and_told
     told = [one for one in report.assumed if "with which no line compares an index" in one]
     assert len(told) == (guard.count("<") == 1)
     assert all(f"rounds up for {'N' if guard == 'r < M' else 'M'}," in one for one in told)
+
+
+CHANNELS = """
+extern "C" __global__ void channel_gemm(const float* a, const float* b, float* z, int n) {
+    long chan = (long)blockIdx.z * FAR;
+    int i = blockIdx.y * 8 + threadIdx.y, j = blockIdx.x * 8 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < n; k++) sum += a[chan + i * n + k] * b[chan + j * n + k];
+    z[chan + i * n + j] = sum;
+}
+void run(const float* a, const float* b, float* z, int channels, int n) {
+    channel_gemm<<<dim3(n / 8, n / 8, channels), dim3(8, 8)>>>(a, b, z, n);
+}
+"""
+
+
+@pytest.mark.parametrize(("far", "status"), [("n * n", "passed"), ("n", "undecided")])
+def test_what_only_the_launch_is_over_counts_matrices(tmp_path, far, status):
+    path = tmp_path / "k.cu"
+    path.write_text(CHANNELS.replace("FAR", far))
+    report = wmmadiag.check(path, computes="gemm")
+    assert report.status == status
+    if status == "undecided":
+        assert "right with channels = 1, and wrong with 2" in report.cases[0].problem.message
+    else:
+        assert report.cases[-1].symbols["batch"] > 1

@@ -29,6 +29,7 @@ SEARCHED = READING.parent / "unseen12"
 AGAIN = READING.parent / "unseen13"
 THIRD = READING.parent / "unseen14"
 FOURTH = READING.parent / "unseen15"
+FIFTH = READING.parent / "unseen16"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -83,6 +84,7 @@ def symbols(report):
         (THIRD / "segment_sum_ones_wmma.cu", "taken as reduce, numSegments is M, 256 is N"),
         (FOURTH / "moe_expert_offsets_wmma.cu", "hidden is K, inter is N, total_tokens is M"),  # of the launch alone
         (FOURTH / "group_norm_silu_nhwc.cu", "images with channels last"),
+        (FIFTH / "depthwise_conv3x3_nchw.cu", "a filter of its own for each channel"),
         (LATER_PUBLIC / "fused_moe_kernel.cu", "taken as routed_gemm"),
         (LATER_PUBLIC / "group_norm_nchw.cu", "taken as group_norm"),
         (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),

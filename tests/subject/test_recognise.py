@@ -106,10 +106,12 @@ def test_of_several_kernels_the_one_with_tensor_cores_is_taken_and_that_is_said(
     path.write_text(SEVERAL)
     card = open_subject(path)
     assert card.entry == "first"
-    assert "the only one with tensor-core instructions (not judged: convert, verify)" in card.assumed[0]
+    assert "the only one with tensor-core instructions; --entry takes another: convert, verify" in card.assumed[0]
     path.write_text(SEVERAL + f"__global__ void second({GEMM}) {{ {MMA} }}\n")
     card = open_subject(path)
-    assert card.entry == "first" and "that is launched (not judged: convert, verify, second)" in card.assumed[0]
+    assert (
+        card.entry == "first" and "that is launched; --entry takes another: convert, verify, second" in card.assumed[0]
+    )
     path.write_text(path.read_text() + "void more(half* a, float* c, int m) { second<<<m, 32>>>(a, a, c, m, m, m); }\n")
     with pytest.raises(ConfigurationError, match="several kernels") as raised:
         open_subject(path)

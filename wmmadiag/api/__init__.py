@@ -294,6 +294,7 @@ def check(
         report = judged(card_target(card, arch, backend))
         if arch is None and card.derived is not None and backend == "emulator":
             report = emulated(report, judged)
+        report = report if card.derived is None else replace(report, beside=card.derived.kernel.beside)
     return compiling.completed(report, card)
 
 

@@ -102,7 +102,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for judged in check_all(tasks, jobs=args.jobs, progress=_progress(tasks, console)):
         outcome = judged if baseline is None else baseline.applied(judged)
         whole, guessed = None, False
-        if not args.no_main and args.backend == "emulator" and has_main(outcome.task.path):
+        own_main = not args.no_main and args.backend == "emulator" and has_main(outcome.task.path)
+        if own_main and not outcome.beside:  # its main is run once, under all checks
             console.progress(f"{outcome.task.path}: its own main")
             before = [one for one in programs if one.path == outcome.task.path]
             whole = check_program(outcome.task, outcome, args, before)

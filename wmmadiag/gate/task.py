@@ -33,6 +33,7 @@ class TaskOutcome:
 
     `cached`: nothing ran; it is the result of an earlier run of the same kernel. `several`: nothing ran, since the
     source has these kernels, and one is checked at a time. `asked`: the error is a question that an option answers.
+    `beside`: it is of a kernel that the source launches besides the one that was taken.
     """
 
     task: Task
@@ -44,6 +45,7 @@ class TaskOutcome:
     cached: bool = False
     several: tuple[str, ...] = ()
     asked: bool = False
+    beside: bool = False
 
     @property
     def status(self) -> Status:

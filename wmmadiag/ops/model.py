@@ -242,6 +242,8 @@ class Operation:
     groups: str = ""
     # extents that are another's, but where an array is there that counts them itself: {"key_starts": "U"}
     counted_by: Mapping[str, str] = field(default_factory=dict)
+    # extents that are another's where nothing speaks of them: filters, one for each channel
+    alike: Mapping[str, str] = field(default_factory=dict)
     # extents that usual cases have alike → the second's value in a case of a kernel that takes both as numbers
     apart: Mapping[tuple[str, str], int] = field(default_factory=dict)
     optional: str = ""  # the symbol of a leading axis that tensors have only where it is not 1; "" for none

@@ -186,6 +186,7 @@ class KernelReport:
         cases: in the order they ran.
         seconds: wall time of the whole check.
         assumed: what nobody said and the verdict rests on, one clause each.
+        beside: other kernels that the source launches; nobody said which one is meant, and this is of one.
     """
 
     name: str
@@ -199,6 +200,7 @@ class KernelReport:
     seconds: float = 0.0
     tool_version: str = ""
     assumed: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def count(self, status: Status) -> int:
         """Cases with a status."""

@@ -23,7 +23,7 @@ from wmmadiag.ops.expressions import names_in
 from wmmadiag.results.model import KernelReport, Problem
 from wmmadiag.subject.alternatives import replace_card
 from wmmadiag.subject.binding import BoundCase, bind
-from wmmadiag.subject.card import Card, Case
+from wmmadiag.subject.card import Card, Case, Expression
 from wmmadiag.subject.card_session import CardSession
 from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.guess import distance_for
@@ -100,7 +100,8 @@ def _of_counted(card: Card, session: CardSession) -> Problem | None:
         taken = kernel.usual.get(name)
         for count, other in _counted_otherwise(card, case, name):
             result, _, verdict = run_case(replace_card(session, other), other.cases[0], other.variants[0], None, "")
-            if verdict is not None and verdict.status == "failed" and not result.overwritten:
+            wrong = verdict is not None and verdict.status == "failed" and not result.overwritten
+            if wrong or (name not in case.symbols and result.problem is not None):
                 message = f"the kernel is right with {name} = {taken}, and wrong with {count}"
                 hint = f"is {taken} what it is made for? If so, --symbol {name}={taken}; if not, it is wrong"
                 return Problem("undecided", message, hint=hint)
@@ -136,6 +137,19 @@ def _counted_otherwise(card: Card, case: Case, name: str) -> Iterator[tuple[int,
     elif list(map(str, card.launch.grid)) == [f"{card.derived.kernel.usual.get(name)}"]:
         for count in _BLOCKS:
             yield count, replace(card, cases=(case,), launch=replace(card.launch, grid=(count,)))
+    elif card.derived.kernel.usual.get(name) == 1 and (several := _on_its_axis(card, name, _PARTS[0])):
+        yield _PARTS[0], replace(card, cases=(case,), launch=replace(card.launch, grid=several))
+
+
+def _on_its_axis(card: Card, name: str, count: int) -> tuple[Expression, ...]:
+    """The grid with a number on the axis that is what host code counts; empty where none is just that."""
+    launch = card.derived.kernel.launch if card.derived is not None else None
+    grid = [*card.launch.grid, 1, 1, 1][:3]
+    for at, axis in enumerate("xyz" if launch is not None else ""):
+        term = launch.grid.members[axis].value if launch is not None and axis in launch.grid.members else None
+        if isinstance(term, Term) and term.op == "symbol" and term.args[0] == name:
+            return (*grid[:at], count, *grid[at + 1 :])
+    return ()
 
 
 def _may_be_uneven(card: Card, case: Case, name: str) -> bool:

@@ -18,7 +18,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     product_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, epilogue, types_before_epilogue
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, epilogue, types_before_epilogue
 
 PerAxis = tuple[int, int]
 
@@ -185,6 +185,7 @@ OPERATION = Operation(
         _RESULT[2]: "p oh outh hout outputh outheight outputheight ho",
         _RESULT[3]: "q ow outw wout outputw outwidth outputwidth wo",
     },
+    alike={"K": "C"},
     apart={("R", "S"): 2},
     untiled=("H", "W"),
     # U and V are strides; P and Q beside them are the output's extents, or padding.
@@ -200,9 +201,9 @@ OPERATION = Operation(
     ),
     work=f"2*N*K*(C//groups)*R*S*({_RESULT[2]})*({_RESULT[3]})",
     signs=Signs(
-        "conv conv2d convolution convolution2d implicitgemm implicit convfprop fprop igemmconv",
+        "conv conv2d convolution convolution2d implicitgemm implicit convfprop fprop igemmconv depthwise dwconv",
         parts=("gemm",),
-        extras="bias relu gelu silu act activation epilogue fused",
+        extras="bias relu relu6 gelu silu act activation epilogue fused",
         explains=("bias",),
         open="its source does not tell how images and filters lie in memory",
     ),
@@ -221,6 +222,13 @@ OPERATION = Operation(
                 "filters as CRSK": {"w": "CRSK"},
             },
             "w",
+        ),
+        by_value(
+            "Which channels does a filter sum over?",
+            "meaning",
+            "groups",
+            {"filters over all channels": "1", "a filter of its own for each channel": "C"},
+            "x",
         ),
         *types_before_epilogue("x"),
     ),

@@ -198,7 +198,7 @@ OPERATION = Operation(
     work="2*batch*M*N*K",
     signs=Signs(
         "gemm matmul mm hgemm sgemm bgemm igemm wgemm matrixmultiply matmult mmult bmm multiply linear",
-        extras="bias relu gelu silu act activation epilogue fused",
+        extras="bias relu relu6 gelu silu act activation epilogue fused",
         explains=("bias",),
         needs=(TENSOR_CORES,),
         excludes=(EXPONENTIAL, ACTIVATION),

@@ -58,6 +58,7 @@ class Activation:
 FUNCTIONS: Mapping[str, Activation] = {
     "none": Activation("x", lambda x: x, 1.0, exact=True),
     "relu": Activation("max(x, 0)", _relu, 1.0, exact=True),
+    "relu6": Activation("min(max(x, 0), 6)", lambda x: np.minimum(_relu(x), 6.0), 1.0, exact=True),
     "gelu": Activation("x·Φ(x), by the error function", _gelu, 1.13),
     "gelu_tanh": Activation("x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2", _gelu_tanh, 1.13),
     "silu": Activation("x/(1 + exp(-x))", _silu, 1.1),
@@ -79,6 +80,7 @@ FORMULAS: Mapping[str, str] = {
     "gelu_tanh": r"0?\.0447",
     "gelu": r"\berf[cf]*\s*\(|\bnormcdff?\s*\(",
     "silu": r"1(?:\.0*)?f?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
+    "relu6": r"\brelu6\w*\s*\(|min\w*\s*\((?:\s*6\.0*f?\s*,[^;{}]*max|[^;{}]*max[^;{}]*,\s*6\.0*f?\s*\))",
     "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))"
     r"|(?<![\w.\]])(?P<kept>[a-z_][\w.\[\]]{0,60})\s{0,8}>=?\s*0\.0*f?\s*\?\s*(?P=kept)\s*:\s*0\.0*f?(?![\w.])"
     r"|(?<![\w.\]])(?P<cut>[a-z_][\w.\[\]]{0,60})\s{0,8}<=?\s*0\.0*f?\s*(?:\?\s*0\.0*f?\s*:\s*(?P=cut)|\)\s*(?P=cut)\s*=\s*0\.0*f?)(?![\w.])",

@@ -6,7 +6,7 @@ its own assignment, and under no other but by what the operation itself leaves e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, permutations, product
 
@@ -27,6 +27,7 @@ _MOST = 96
 _SMALLEST = 16  # of an extent that a constant fixes
 _MOST_CONSTANTS = 6
 _MOST_AGAIN = 24  # where a draft was complete and wrong
+_MOST_LIKELIEST = 6
 _MOST_RENAMED = 4  # extents whose names may mislead
 
 
@@ -74,16 +75,30 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
     letters = [name for name in named if name in numbers or len(name) == 1]
     for one in (named, letters):
         lists += [one] if numbers and one not in lists and len(one) <= _MOST_RENAMED else []
-    chosen = (
-        Assignment(roles, extents, symbols, constants, layouts, hides)
-        for open_ones in lists
-        for roles in possible_roles(kernel, operation, pointers)
-        for layouts in _layouts(drafted, operation)
-        for hides in _hides(drafted)
-        for beside in [_grid_beside(drafted, kernel, open_ones)]
-        for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones, beside)
-    )
-    yield from islice(chain(_of_fixed_rows(kernel, drafted, pointers, numbers), chosen), _MOST)
+
+    def chosen(lists: Sequence[Sequence[str]], roles: Iterable[Mapping[str, str]]) -> Iterator[Assignment]:
+        return (
+            Assignment(own, extents, symbols, constants, layouts, hides)
+            for open_ones, own in product(lists, roles)
+            for layouts in _layouts(drafted, operation)
+            for hides in _hides(drafted)
+            for beside in [_grid_beside(drafted, kernel, open_ones)]
+            for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones, beside)
+        )
+
+    every = list(islice(possible_roles(kernel, operation, pointers), _MOST))
+    # With the likeliest roles numbers may soon mean other extents than their names say; with others later.
+    likeliest = islice(chosen(lists, every[:1]), _MOST_LIKELIEST)
+    found = chain(_of_fixed_rows(kernel, drafted, pointers, numbers), likeliest, chosen(lists, every))
+    yield from islice(_once(found), _MOST)
+
+
+def _once(several: Iterable[Assignment]) -> Iterator[Assignment]:
+    seen: list[Assignment] = []
+    for one in several:
+        if one not in seen:
+            seen.append(one)
+            yield one
 
 
 def _of_fixed_rows(
@@ -279,6 +294,9 @@ def _extents(
                     yield dict(zip(numbers, apart, strict=True)), {}, {}
         return
     symbols, constants = _host_symbols(drafted, kernel, known.optional), _constants(kernel)
+    alike = set[str]().union(*(one for one in drafted.equal if one & told))
+    if len(symbols) == 1 and known.optional and known.optional not in told and alike.issuperset(left):
+        yield {}, {symbols[0]: known.optional}, {}  # only the launch is over it: channels, each a matrix of its own
     sources = [*symbols, *constants]
     if not left or not symbols or len(sources) < len(left):
         yield {}, {}, {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wmmadiag.hostcode.terms import Number
 from wmmadiag.hostcode.types import plain, scalar
@@ -90,14 +90,27 @@ def tile_names(text: str) -> set[str]:
 
 
 def told_by_formulas(operation: str, text: str) -> dict[str, str]:
-    """Parameters of an operation of which a source has the formula, with their words; not where it has several."""
+    """Parameters of an operation of which a source has the formula, with their words; not where it has several.
+
+    A formula that is a part of another one is none of its own: min(max(x, 0), 6) has max(x, 0).
+    """
     code = without_comments(text)
     told = {}
     for name, parameter in OPERATIONS[operation].parameters.items():
-        found = [word for word, one in parameter.formulas.items() if re.search(one, code, re.IGNORECASE)]
-        if len(found) == 1:
-            told[name] = found[0]
+        places = {
+            word: [match.span() for match in re.finditer(one, code, re.IGNORECASE)]
+            for word, one in parameter.formulas.items()
+        }
+        whole = [word for word in places if any(_is_whole(span, word, places) for span in places[word])]
+        if len(whole) == 1:
+            told[name] = whole[0]
     return told
+
+
+def _is_whole(span: tuple[int, int], word: str, places: Mapping[str, Sequence[tuple[int, int]]]) -> bool:
+    """Whether no other formula's place has this one as a part."""
+    others = [one for other, found in places.items() if other != word for one in found]
+    return not any(first <= span[0] and span[1] <= last and (first, last) != span for first, last in others)
 
 
 def cast_types(code: str, what: str) -> set[tuple[str, str | None]]:

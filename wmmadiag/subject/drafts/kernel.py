@@ -97,6 +97,7 @@ class SourceKernel:
     stages: tuple[str, ...] = ()  # its instantiations, where one way through the host code launches several
     others: tuple[str, ...] = ()  # further instantiations that host code launches
     counted: tuple[str, ...] = ()  # host symbols of which nobody says a value, and one was taken
+    beside: tuple[str, ...] = ()  # other kernels that host code launches, where nobody said which one is meant
     together: LaunchSteps | None = None  # of the kernels of one host function that are judged as one: what it launches
 
     @property
@@ -156,13 +157,14 @@ def read_kernel(
     every = [one for one in program.kernels() if one.function.body is not None]
     names = list(dict.fromkeys(one.function.qualified for one in every))
     launches = [(one, run) for run in host.runs for one in run.launches]
-    entry, remarks = options.entry, tuple[str, ...]()
+    entry, remarks, beside = options.entry, tuple[str, ...](), tuple[str, ...]()
     if not entry:
         made = [name for name in names if any(plain_name(one.kernel.name) == plain_name(name) for one, _ in launches)]
         multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
         told = partial(_tells, path, text, options, host)
         entry = chosen_kernel(path, names, made, multiplying, told)
         remarks = tuple(filter(None, [chosen_remark(entry, names, multiplying)]))
+        beside = tuple(name for name in made if name != entry)
     base = plain_name(entry)
     declared = [one for one in program.kernels(base) if "::" not in entry or _qualified(entry, one)]
     if not declared:
@@ -241,6 +243,7 @@ def read_kernel(
         commented,
         () if given or commented else launched_in_one_way(own, function),
         () if given or commented or launched is not None else other_instantiations(own, function, named),
+        beside=beside,
     )
 
 

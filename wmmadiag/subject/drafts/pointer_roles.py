@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, permutations
+from math import perm
 
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
@@ -12,6 +13,7 @@ from wmmadiag.subject.drafts.in_place import replaced_roles
 from wmmadiag.subject.drafts.kernel import SourceKernel
 
 _INDEX = 4  # bytes
+_MOST_SORTED = 5040  # orders of roles
 
 
 def unnamed_pointers(kernel: SourceKernel, operation: str) -> list[DraftParameter]:
@@ -69,7 +71,7 @@ def _chosen(
         return
     every = [*missing, *optional] if more else missing
     any_const = any(one.const for one in kernel.parameters if one.pointer)
-    for chosen in permutations(every, len(unnamed)):
+    for chosen in _likeliest(kernel, operation, unnamed, every):
         if not set(missing) <= set(chosen):
             continue
         pairs = list(zip(unnamed, chosen, strict=True))
@@ -81,6 +83,35 @@ def _chosen(
                              for one, role in pairs if not is_updated(operation, role)):  # fmt: skip
             continue
         yield {one.name: role for one, role in pairs}
+
+
+def _likeliest(
+    kernel: SourceKernel, operation: str, unnamed: Sequence[DraftParameter], roles: Sequence[str]
+) -> Iterable[Sequence[str]]:
+    """Roles for these pointers in every order; those first whose names are made of another's: `inv_x` is of x.
+
+    Among these, those first in which inputs come in the order in which kernels usually take them.
+    """
+    every = permutations(roles, len(unnamed))
+    if perm(len(roles), len(unnamed)) > _MOST_SORTED:
+        return every
+    known = list(OPERATIONS[operation].roles)
+    outputs = {name for name, role in OPERATIONS[operation].roles.items() if role.output}
+    pointers = [one.name for one in kernel.parameters if one.pointer]
+
+    def rank(chosen: Sequence[str]) -> tuple[int, int]:
+        own = dict(zip((one.name for one in unnamed), chosen, strict=True))
+        whole = {name: own.get(name) or role_named(name, operation) or "" for name in pointers}
+        of_others = sum(
+            role.endswith(f"_{whole[other]}")
+            for name, role in own.items()
+            for other in pointers
+            if other != name and other in name.split("_")
+        )
+        order = [known.index(role) for name in pointers if (role := whole[name]) in known and role not in outputs]
+        return -of_others, sum(first > second for first, second in combinations(order, 2))
+
+    return sorted(every, key=rank)
 
 
 def _is_index(parameter: DraftParameter, role: Role) -> bool:

@@ -35,6 +35,7 @@ _ELSE = (
     "combine merge paged decode varlen sliding window alibi swiglu geglu residual dropout lora syrk trsm cholesky lu "
     "qr complex cgemm linearattn mamba ssm"
 )
+_SHORT = 3  # letters: f16 is a type
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,9 @@ def _words(entry: str) -> set[str]:
     joined = [(one, other) for one, other in pairwise(words) if one + other in told]
     parts = {one for pair in joined for one in pair}
     pairs = {one + other for one, other in pairwise(words)}  # split_k
-    return ({*words} - parts) | {*pairs, plain.replace("_", "")}
+    # conv3x3 is a conv; conv1x1 is a product.
+    stems = {re.sub(r"(?<![\dx])(?!1x1$)\d+(x\d+)*$", "", one) for one in words if len(one) > _SHORT}
+    return ({*words} - parts) | {*pairs, *stems, plain.replace("_", "")}
 
 
 def _named(names: Sequence[str], operation: str) -> bool:

@@ -76,7 +76,7 @@ def chosen_remark(entry: str, names: Sequence[str], multiplying: Sequence[str]) 
     reason = "the only one with tensor-core instructions" if multiplying == [entry] else "the one that is launched"
     if entry in multiplying and len(multiplying) > 1:
         reason = "the one with tensor-core instructions that is launched"
-    return f"the kernel '{entry}' was taken, {reason} (not judged: {others}); --entry says otherwise"
+    return f"the kernel '{entry}' was taken, {reason}; --entry takes another: {others}"
 
 
 def _about(name: str, launched: Sequence[str], multiplying: Sequence[str]) -> str:
