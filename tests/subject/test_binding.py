@@ -153,6 +153,14 @@ def test_given_values(tmp_path, given, values):
     assert made.inputs()["lengths"].tolist() == values
 
 
+@pytest.mark.parametrize("length", [16, 8, 16])
+def test_given_values_are_kept_for_the_same_symbols_alone(tmp_path, length):
+    given = argument("lengths", "s32", "shape = [2]\nvalues = 'i + S'\n") + argument("out", "f32", "shape = [1]\n")
+    cases = SIZES.replace("16", str(length))
+    made = bound(tmp_path, given, 'operation = "python"\npython = "r.py:f"', cases)
+    assert made.inputs()["lengths"].tolist() == [length, length + 1]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -161,6 +169,7 @@ def test_given_values(tmp_path, given, values):
         ("values = 300", "cannot hold"),
         ("values = 'nobody'", "nobody"),
         ("values = 1\ninputs = 'normal'", "exclude each other"),
+        ("direction = 'inout'\ninitial = 'zero'", "begins with its inputs"),
     ],
 )
 def test_wrong_values_are_refused(tmp_path, more, message):

@@ -263,27 +263,27 @@ class SymbolScope:
 
     Args:
         layers: tables of symbols; an earlier one hides a later one.
-        used: names that were looked up, collected for "unused symbol" messages.
     """
 
     def __init__(self, *layers: Mapping[str, Number | str]) -> None:
         self._layers = layers
         self._values: dict[str, Number] = {}
         self._active: list[str] = []
-        self.used: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         return any(name in layer for layer in self._layers)
 
     def within(self, symbols: Mapping[str, Number | str]) -> SymbolScope:
         """The same symbols and a few more, which hide those of the same name."""
-        inner = SymbolScope(symbols, *self._layers)
-        inner.used = self.used
-        return inner
+        return SymbolScope(symbols, *self._layers)
 
     def names(self) -> list[str]:
         """All symbols, those of earlier layers first."""
         return list(dict.fromkeys(name for layer in self._layers for name in layer))
+
+    def definitions(self) -> tuple[tuple[str, Number | str], ...]:
+        """Every symbol with its number or expression: two scopes with the same ones give the same values."""
+        return tuple((name, next(layer[name] for layer in self._layers if name in layer)) for name in self.names())
 
     def lookup(self, name: str) -> Number:
         """The value of one symbol.
@@ -292,7 +292,6 @@ class SymbolScope:
             KeyError: there is no such symbol.
             ExpressionError: its expression cannot be evaluated.
         """
-        self.used.add(name)
         if name in self._values:
             return self._values[name]
         definition = next((layer[name] for layer in self._layers if name in layer), None)

@@ -12,7 +12,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import storage_dtype
 from wmmadiag.ops.expressions import SymbolScope, names_in
 from wmmadiag.subject.card import Argument, Expression
-from wmmadiag.subject.inputs import rounded
+from wmmadiag.subject.inputs import kept, rounded
 
 
 def given_values(argument: Argument, shape: tuple[int, ...], scope: SymbolScope) -> NDArray[Any]:
@@ -30,9 +30,18 @@ def given_values(argument: Argument, shape: tuple[int, ...], scope: SymbolScope)
         return np.frombuffer(held, storage).reshape(shape)
     if isinstance(held, int | float) or (isinstance(held, str) and not names_in(held)):
         return np.full(shape, _number(argument, held, scope, "a"), storage_dtype(argument.element))
+    return kept(
+        ("values", held, argument.element, shape, scope.definitions()), lambda: _each(argument, held, shape, scope)
+    )
+
+
+def _each(
+    argument: Argument, held: Expression | tuple[Expression, ...] | None, shape: tuple[int, ...], scope: SymbolScope
+) -> NDArray[Any]:
+    """The values one by one: a list's, or an expression's of the element's index."""
     numbers = [
-        _number(argument, held[i] if isinstance(held, tuple) else held, inner, "a")
-        for i, inner in ((i, scope.within({"i": i})) for i in range(count))
+        _number(argument, held[i] if isinstance(held, tuple) else held, scope.within({"i": i}), "a")
+        for i in range(math.prod(shape))
     ]
     return np.asarray(numbers, storage_dtype(argument.element)).reshape(shape)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -85,14 +86,23 @@ def _is_kept(shape: tuple[int, ...], element: ElementType) -> bool:
 
 
 def _plain(distribution: str, shape: tuple[int, ...], element: ElementType, seed: int, role: str) -> NDArray[Any]:
-    """The values of one tensor, kept: a kernel of which nothing is known is read in many ways on the same numbers."""
+    """The values of one tensor."""
+    made = partial(_INDEPENDENT.get(distribution, _normal), shape, element)
     key = (distribution, shape, element, seed, role)
+    return kept(key, lambda: rounded(made(_generator(seed, role)), element))
+
+
+def kept(key: tuple[object, ...], make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """What `make` gives, from an earlier call with the same key where it is still kept; nobody may write to it.
+
+    A kernel is run many times on the same numbers: by each change that may mend it, in each reading of what it takes.
+    """
     with _keeping:
         found = _kept.pop(key, None)
         if found is not None:
             _kept[key] = found
             return found
-    made = rounded(_INDEPENDENT.get(distribution, _normal)(shape, element, _generator(seed, role)), element)
+    made = make()
     with _keeping:
         _kept[key] = made
         while sum(one.nbytes for one in _kept.values()) > _KEPT_BYTES:

@@ -119,18 +119,19 @@ def _array(table: Table, operation: str) -> Argument:
         _check_role(table, view.role, operation)
     _check_read_and_written(table, views, operation)
     workspace = role == "workspace" or table.string("direction") == "workspace"
+    direction = table.word("direction", _DIRECTIONS, _direction(operation, role, views))
     if workspace and not ("size" in table or "shape" in table):
         table.require("size", 'size = "B*H*S*D"  # elements')
     return Argument(
         name=name,
         element=_dtype(table),
-        direction=table.word("direction", _DIRECTIONS, _direction(operation, role, views)),
+        direction=direction,
         place=table.place(),
         views=() if workspace else views,
         size=_size(table, workspace),
         inputs=table.word("inputs", tuple(DISTRIBUTIONS), ""),
         values=_values(table, views),
-        initial=str(table.expression("initial")) if "initial" in table else "poison",
+        initial=_initial(table, direction),
         padding=table.word("padding", ("poison", "zero"), "poison"),
         packed=role if role in OPERATIONS[operation].packed else "",
         packing=table.string("layout") if role in OPERATIONS[operation].packed else "",
@@ -152,6 +153,18 @@ def _values(table: Table, views: tuple[View, ...]) -> Expression | tuple[Express
         except ValueError as error:
             raise table.error("values", f"these are no stored values: {error}") from error
     return table.expressions("values") if isinstance(given, list) else table.expression("values")
+
+
+def _initial(table: Table, direction: str) -> str:
+    if "initial" not in table:
+        return "poison"
+    if direction in ("in", "inout"):
+        raise table.error(
+            "initial",
+            f"an argument of direction '{direction}' begins with its inputs",
+            "give direction = \"out\" with 'initial', or 'values' with what it begins with",
+        )
+    return str(table.expression("initial"))
 
 
 def _pointers(table: Table, views: tuple[View, ...]) -> bool:
