@@ -143,6 +143,32 @@ def test_bytes_are_rounded_to_the_nearest():
     assert (np.abs(np.trunc(x / scale) - expected["y"]) > judged["y"].bound).any()
 
 
+@pytest.mark.parametrize(("name", "centred"), [("rmsnorm", False), ("layernorm", True)])
+def test_quantised_rows_of_a_norm_are_within_half_a_level(name, centred):
+    x = RNG(14).standard_normal((3, 64)).astype(np.float32)
+    settings = {"eps": 1e-6, "gain": 1.0, "shift": 0.0, "unit_offset": False, "variance": "any", "levels": 127.0}
+    settings |= {"normalized_dtype": "auto", "sum_dtype": "auto"}
+    expected, judged = several(name, settings, {"x": x}, {"x": "f32", "y": "s8", "scale": "f32"})
+    rows = x - x.mean(axis=1, keepdims=True) if centred else x
+    rows = rows / np.sqrt((rows**2).mean(axis=1, keepdims=True) + np.float32(1e-6))
+    scale = np.abs(rows).max(axis=1, keepdims=True) / np.float32(127)
+    assert (np.abs(np.rint(rows / scale) - expected["y"]) <= judged["y"].bound).all()
+    assert (np.abs(scale[:, 0] - expected["scale"]) <= judged["scale"].bound).all()
+    assert (np.abs(np.trunc(rows / scale) - expected["y"]) > judged["y"].bound).any()
+    assert (np.abs(scale[:, 0] * 1.001 - expected["scale"]) > judged["scale"].bound).all()
+
+
+def test_norms_of_rows_are_roots_of_sums_of_squares():
+    x = RNG(15).standard_normal((3, 64)).astype(np.float32)
+    for then, power in (("nothing", 1.0), ("root", 0.5), ("reciprocal-root", -0.5)):
+        settings = {"reduction": "sum", "of": "square", "then": then}
+        expected, judged = several("reduce", settings, {"x": x}, {"x": "f32", "y": "f32"})
+        norms = (x.astype(float) ** 2).sum(axis=1) ** power
+        np.testing.assert_allclose(expected["y"], norms, rtol=1e-12)
+        assert (np.abs(norms.astype(np.float32) - expected["y"]) <= judged["y"].bound).all()
+        assert (judged["y"].bound < 1e-4 * norms).all()
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_the_largest_of_a_softmax(again):
     x = RNG(13).standard_normal((4, 16)).astype(np.float32)

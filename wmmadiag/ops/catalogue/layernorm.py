@@ -44,7 +44,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     rows = norms.summed(inputs)
     y, mean, rstd = layernorm(rows, inputs.get("weight"), inputs.get("bias"), eps=float(parameters["eps"]))
     y = float(parameters["gain"]) * y + float(parameters["shift"])
-    return {"y": y, "residual_out": rows, "mean": mean, "rstd": rstd}
+    return {**norms.quantised(parameters, y), "residual_out": rows, "mean": mean, "rstd": rstd}
 
 
 def _bound(
@@ -52,7 +52,7 @@ def _bound(
 ) -> dict[str, Judgement]:
     """Bounds of Y, the sum with the residual, means and reciprocal deviations: derived in `parts.norms`."""
     found = norms.statistics(parameters, inputs, elements, centred=True)
-    judged = {"y": norms.normalised_bound(parameters, inputs, expected["y"], elements, found)}
+    judged = norms.rows_bounds(parameters, inputs, expected, elements, found)
     return judged | norms.statistics_bounds(expected, elements, found)
 
 
@@ -72,6 +72,7 @@ OPERATION = Operation(
         **norms.OUTPUTS,
         "mean": Role("M", ("M",), output=True, required=False, spellings="mean means mu"),
         "rstd": norms.RSTD,
+        "scale": norms.SCALE,
     },
     parameters={
         "eps": Parameter(
@@ -79,6 +80,7 @@ OPERATION = Operation(
         ),
         "variance": norms.VARIANCE,
         **norms.NUMBERS,
+        "levels": norms.LEVELS,
         **norms.TYPES_OF_STEPS,
     },
     oracle=_oracle,
@@ -89,6 +91,7 @@ OPERATION = Operation(
     hard_inputs=norms.HARD_INPUTS,
     signs=Signs(
         "layernorm ln layernormalization addlayernorm",
+        parts=("quantize",),
         excludes=(TENSOR_CORES,),
         open="its source does not tell eps and where values are rounded",
     ),

@@ -1,44 +1,65 @@
-"""The sum, mean, largest or smallest element of each row."""
+"""The sum, mean, largest or smallest of each row's elements, squares or magnitudes; norms by roots of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
 from wmmadiag.ops.parts.settings import by_value
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 _KINDS = ("sum", "mean", "max", "min")
+_OF = ("each", "square", "magnitude")
+_THEN = ("nothing", "root", "reciprocal-root")
+
+
+def _elements(parameters: Values, inputs: Arrays) -> Doubles:
+    """What is reduced: the elements, their squares, or their magnitudes."""
+    x = inputs["x"].astype(np.float64)
+    return x if parameters["of"] == "each" else x**2 if parameters["of"] == "square" else np.abs(x)
 
 
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
-    found = getattr(np, str(parameters["reduction"]))(inputs["x"].astype(np.float64), axis=-1)
+    found = np.asarray(getattr(np, str(parameters["reduction"]))(_elements(parameters, inputs), axis=-1))
     start = inputs.get("start")
-    return {"y": np.asarray(found if start is None else found + start.astype(np.float64))}
+    found = found if start is None else found + start.astype(np.float64)
+    if parameters["then"] != "nothing":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = found ** (0.5 if parameters["then"] == "root" else -0.5)
+    return {"y": np.asarray(found)}
 
 
 def _bound(
     parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
 ) -> dict[str, Judgement]:
-    """Bound of a sum of N terms in any order: (N + 8)·u of the sum of magnitudes; the largest one is exact."""
+    """Bound of a sum of N terms in any order: (N + 8)·u of the sum of magnitudes; the largest one is exact.
+
+    A square is off by u of itself. A root, or its reciprocal, is off by less than what it is of is relative to that,
+    while that is below a half, and by 8u: a root and a quotient of 2 ulp each.
+    """
     model = arithmetic(parameters, elements["x"])
-    sizes = np.abs(inputs["x"].astype(np.float64))
+    sizes = np.abs(_elements(parameters, inputs))
     count = sizes.shape[-1]
     total = sizes.mean(axis=-1) if parameters["reduction"] == "mean" else sizes.sum(axis=-1)
+    squared = parameters["of"] == "square" and elements["x"].is_float
     exact = parameters["reduction"] in ("max", "min") or not elements["x"].is_float
     error = np.zeros_like(expected["y"]) if exact else ((count + 8) * model.unit + oracle_error(count)) * total
+    error = error + squared * model.unit * total
     if "start" in inputs and elements["x"].is_float:
         error = error + model.unit * (count + 8) * np.abs(inputs["start"].astype(np.float64))
-    if exact and "start" not in inputs and elements["y"].name == elements["x"].name:
+    if parameters["then"] != "nothing":
+        before = expected["y"] ** (2.0 if parameters["then"] == "root" else -2.0)
+        error = np.abs(expected["y"]) * (np.where(2.0 * error < before, error / before, np.inf) + 8.0 * model.unit)
+    elif exact and not squared and "start" not in inputs and elements["y"].name == elements["x"].name:
         return {"y": Judgement(np.zeros_like(expected["y"]))}
     return {"y": Judgement(output_rounding(np.asarray(error), expected["y"], elements["y"]))}
 
 
 OPERATION = Operation(
     name="reduce",
-    meaning="y[m] = the sum, mean, largest or smallest of X[m] (+ start[m])",
+    meaning="y[m] = the sum, mean, largest or smallest of X[m], or of its squares or magnitudes (+ start[m])",
     roles={
         "x": Role("MN", ("M", "N"), spellings="x in input inp src a idata data array arr"),
         "start": Role("M", ("M",), required=False, spellings="start"),
@@ -47,7 +68,9 @@ OPERATION = Operation(
         ),
     },
     parameters={
-        "reduction": Parameter("word", "sum", "what is taken of a row", _KINDS, named={one: one for one in _KINDS})
+        "reduction": Parameter("word", "sum", "what is taken of a row", _KINDS, named={one: one for one in _KINDS}),
+        "of": Parameter("word", "each", "what is reduced: elements, their squares, or their magnitudes", _OF),
+        "then": Parameter("word", "nothing", "what is taken of the result", _THEN),
     },
     oracle=_oracle,
     bound=_bound,
@@ -59,7 +82,7 @@ OPERATION = Operation(
     },
     cases=({"N": 512}, {"M": 4, "N": 2048}),
     signs=Signs(
-        "reduce reduction reducesum sumreduce rowsum blockreduce warpreduce reducekernel",
+        "reduce reduction reducesum sumreduce rowsum blockreduce warpreduce reducekernel l2norm rownorm invnorm absmax",
         excludes=(TENSOR_CORES, EXPONENTIAL),
         open="its source does not tell what is taken of a row",
     ),
@@ -69,6 +92,20 @@ OPERATION = Operation(
             "meaning",
             "reduction",
             {"the sum of a row": "sum", "its mean": "mean", "its largest element": "max", "its smallest": "min"},
+        ),
+        Choice(
+            "What is reduced?",
+            "meaning",
+            tuple(
+                Alternative(said, {"of": of, "then": then})
+                for said, of, then in (
+                    ("the elements themselves", "each", "nothing"),
+                    ("their squares", "square", "nothing"),
+                    ("their magnitudes", "magnitude", "nothing"),
+                    ("their squares, and the root of it taken", "square", "root"),
+                    ("their squares, and the reciprocal of its root taken", "square", "reciprocal-root"),
+                )
+            ),
         ),
     ),
 )

@@ -39,7 +39,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     offset = bool(parameters["unit_offset"])
     y, rstd = rmsnorm(rows, inputs.get("weight"), eps=float(parameters["eps"]), unit_offset=offset)
     y = float(parameters["gain"]) * y
-    return {"y": y, "residual_out": rows, "rstd": rstd}
+    return {**norms.quantised(parameters, y), "residual_out": rows, "rstd": rstd}
 
 
 def _bound(
@@ -47,20 +47,21 @@ def _bound(
 ) -> dict[str, Judgement]:
     """Bounds of Y, the sum with the residual and the reciprocal roots: derived in `parts.norms`."""
     found = norms.statistics(parameters, inputs, elements, centred=False)
-    judged = {"y": norms.normalised_bound(parameters, inputs, expected["y"], elements, found)}
+    judged = norms.rows_bounds(parameters, inputs, expected, elements, found)
     return judged | norms.statistics_bounds(expected, elements, found)
 
 
 OPERATION = Operation(
     name="rmsnorm",
     meaning="Y = S/√(mean(S²) + eps) · weight along the last axis, S = X + residual + added",
-    roles={**norms.ROLES, **norms.OUTPUTS, "rstd": norms.RSTD},
+    roles={**norms.ROLES, **norms.OUTPUTS, "rstd": norms.RSTD, "scale": norms.SCALE},
     parameters={
         "eps": Parameter(
             "cap", "1e-6", "added to the mean square", spellings=norms.EPS_SPELLINGS, drafted=("1e-6", "0.25")
         ),
         "unit_offset": Parameter("flag", "0", "the factor is 1 + weight, as Gemma has it"),
         "gain": norms.NUMBERS["gain"],
+        "levels": norms.LEVELS,
         **norms.TYPES_OF_STEPS,
     },
     oracle=_oracle,
@@ -71,6 +72,7 @@ OPERATION = Operation(
     hard_inputs=norms.HARD_INPUTS,
     signs=Signs(
         "rmsnorm rms rootmeansquare addrmsnorm fusedaddrmsnorm",
+        parts=("quantize",),
         excludes=(TENSOR_CORES,),
         open="its source does not tell eps and where values are rounded",
     ),

@@ -27,6 +27,14 @@ OUTPUTS: Mapping[str, Role] = {
         "MN", _ROWS, output=True, required=False, updates="residual", spellings="residualout resout newresidual prenorm"
     ),
 }
+SCALE = Role(
+    "M",
+    ("M",),
+    output=True,
+    required=False,
+    element="float",
+    spellings="scales tokenscale rowscale tokenscales rowscales outscale",
+)
 RSTD = Role("M", ("M",), output=True, required=False, spellings="rstd invstd invvar rsigma invrms rrms")
 EPS_SPELLINGS = "eps epsilon layernormeps rmsnormeps normeps varianceepsilon"
 TYPES_OF_STEPS: Mapping[str, Parameter] = {
@@ -37,6 +45,14 @@ TYPES_OF_STEPS: Mapping[str, Parameter] = {
         "word", "auto", "type that normalised values are rounded to before the weight", ("auto", "f16", "bf16")
     ),
 }
+LEVELS = Parameter(
+    "cap",
+    "0",
+    "0, or the largest whole number: Y is then divided by `scale`, max|Y[m]| over it, and rounded",
+    spellings="levels qmax",
+    by_element=("y", {"s8": "127"}),
+)
+
 VARIANCE = Parameter(
     "word", "any", "how it is computed; any: also as E[x²] − E[x]², which is less exact", ("any", "two-pass")
 )
@@ -171,6 +187,43 @@ def normalised_bound(
     error = normalised_error(parameters, inputs, found, unit)
     error = error + unit * np.abs(expected) * (float(parameters.get("gain", 1.0)) != 1.0)
     return Judgement(output_rounding(error, expected, elements["y"]))
+
+
+def quantised(parameters: Values, y: Doubles) -> dict[str, Doubles]:
+    """Rows as whole numbers before they are rounded, with the scale of each; rows as they are where `levels` is 0."""
+    levels = float(parameters["levels"])
+    if not levels:
+        return {"y": y}
+    scale = np.abs(y).max(axis=-1) / levels
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {"y": np.where(scale[..., None] > 0, y / scale[..., None], 0.0), "scale": scale}
+
+
+def rows_bounds(
+    parameters: Values,
+    inputs: Mapping[str, NDArray[Any]],
+    expected: Mapping[str, Doubles],
+    elements: Elements,
+    found: Statistics,
+) -> dict[str, Judgement]:
+    """Bounds of Y, and of its scales where it is quantised.
+
+    With e the error of a value before it is divided by the scale s, that of a scale is max e / levels + 4u·s, δ of it
+    relative. A whole number is then half a level off, and by e/s + |y|·(δ + 8u).
+    """
+    if "scale" not in expected:
+        return {"y": normalised_bound(parameters, inputs, expected["y"], elements, found)}
+    unit = arithmetic(parameters, elements["x"]).unit
+    scale = expected["scale"][..., None]
+    error = normalised_error(parameters, inputs, found, unit)
+    error = error + unit * np.abs(expected["y"]) * scale * (float(parameters.get("gain", 1.0)) != 1.0)
+    moved = error.max(axis=-1, keepdims=True) / float(parameters["levels"]) + 4.0 * unit * scale
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.where(scale > 0, 0.5 + error / scale + np.abs(expected["y"]) * (moved / scale + 8.0 * unit), np.inf)
+    judged = {"y": Judgement(off)}
+    if "scale" in elements:
+        judged["scale"] = Judgement(output_rounding(moved[..., 0], expected["scale"], elements["scale"]))
+    return judged
 
 
 def normalised_error(parameters: Values, inputs: Mapping[str, NDArray[Any]], found: Statistics, unit: float) -> Doubles:
