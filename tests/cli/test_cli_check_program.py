@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from wmmadiag.cli import check_program
 from wmmadiag.cli.check_program import ProgramCheck, lines
 from wmmadiag.cli.main import main
 from wmmadiag.gate.task import Task, TaskOutcome
@@ -134,3 +135,19 @@ def test_of_a_program_that_launched_nothing_the_question_of_the_source_is_shown(
     assert main(["check", str(path)]) == 3
     told = capsys.readouterr().out
     assert "it launches no kernel" in told and "next: say it with --computes" in " ".join(told.split())
+
+
+def test_a_long_main_is_left_sooner_where_the_kernel_is_right_without_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(check_program, "SECONDS", 2.5)
+    path = tmp_path / "k.cu"
+    path.write_text("""
+#include <unistd.h>
+__global__ void transpose(const float* in, float* out, int rows, int cols) {
+    int r = blockIdx.x, c = threadIdx.x;
+    out[c * rows + r] = in[r * cols + c];
+}
+void run(const float* in, float* out, int rows, int cols) { transpose<<<rows, cols>>>(in, out, rows, cols); }
+int main() { sleep(60); return 0; }
+""")
+    assert main(["check", str(path)]) == 0
+    assert "did not end within 1 s" in capsys.readouterr().out

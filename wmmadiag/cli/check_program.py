@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
 _ALL = 3.0  # times that, for all that is tried of a program in other ways, for whichever of its kernels
-_SOON = 0.4  # of that: what a program that is called otherwise takes at first
+_SOON = 0.4  # of that: a program whose kernel is right without it, and what one that is called otherwise takes at first
 
 
 @dataclass
@@ -150,7 +150,9 @@ def check_program(
     own = base_name(str(task.options.get("entry") or ""))
     made = ProgramCheck(task.path, compared=own)
     begun = time.perf_counter()
-    limit = args.budget_seconds or SECONDS
+    # What is right without its program needs that as a second look alone: less of a long one is enough, which is said.
+    known = settled(outcome) and not outcome.code
+    limit = args.budget_seconds or SECONDS * (_SOON if known else 1.0)
     ran, spent = next(iter(earlier), None), sum(one.seconds for one in earlier)
     options = CompileOptions(
         arch=task.arch or "sm_90", macros=definitions(args.define), include_paths=tuple(map(Path, args.include)),
@@ -233,6 +235,7 @@ def _called_otherwise(
     idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel or "*")
     name = str(task.path.with_suffix(""))
     until = time.perf_counter() + left
+    others: list[list[str]] = []  # ways in which it launches other kernels alone, at whatever sizes
     for one in smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]]):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / task.path.name
@@ -243,7 +246,7 @@ def _called_otherwise(
                 continue
             gone: list[list[str]] = []
             for share, words in product((_SOON, 1.0), ways):
-                if words in gone or time.perf_counter() > until:
+                if words in gone or words in others or time.perf_counter() > until:
                     continue
                 result = run_program(program, spec, name, words, seconds=share * limit, quiet=True)
                 if result.ended and share < 1:
@@ -252,6 +255,7 @@ def _called_otherwise(
                 if result.ended or result.exit_code or not result.launches:
                     continue
                 if kernel and not _launches(result, kernel):
+                    others.append(words)
                     continue
                 if _compares(program, idle, name, words, result.status, limit)[0]:
                     called = f"called with {' '.join(words)}" if words else ""
