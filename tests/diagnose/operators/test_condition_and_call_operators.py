@@ -9,6 +9,7 @@ FRAGMENTS = """wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major>
 wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb, fc;
 wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc, sum;"""
 ROWS = "int r = threadIdx.x, c = threadIdx.y, r0 = blockIdx.x * 16;"
+ENUMERATIONS = "enum class Act { None, ReLU }; enum Order { A, B }; enum { kM = 1, kN = 2 };"
 
 YIELDS = [
     (
@@ -159,6 +160,8 @@ YIELDS = [
         f"{FRAGMENTS} wmma::store_matrix_sync(out, acc, n, wmma::mem_row_major);",
         "wmma::mem_col_major",
     ),
+    ("sibling_enumerator", f"{ENUMERATIONS} put<4, Act::ReLU>(out, a);", "put<4, Act::None>(out, a)"),
+    ("sibling_enumerator", f"{ENUMERATIONS} out[0] = m == B;", "m == A"),
     ("application", "float d = n; out[0] = 1.0f / d;", "1.0f / sqrtf(d)"),
     ("application", "half h = __float2half(a[0] + b[0]); out[0] = sqrtf(__half2float(h));", "sqrtf(a[0] + b[0])"),
     ("inward", "out[0] = sqrtf(a[0]) + b[0];", "sqrtf(a[0] + b[0])"),
@@ -219,6 +222,7 @@ NEVER = [
     ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
     ("chosen_alike", "const float* from = m < n ? a + m : a; copy4n(out, a, 16); out[0] = *from;", "? 16 : 0"),
     ("sibling_enumerator", "out[0] = a[0];", "major"),
+    ("sibling_enumerator", f"{ENUMERATIONS} out[kM] = a[0];", "kN]"),  # a list of constants
     ("chosen_between", "if (m < n) out[0] = b[0]; out[1] = b[1]; out[2] = a[2]; out[3] = b[3];", "? b[3]"),
     ("chosen_between", "if (m < n) out[0] = b[0]; if (m < n) out[1] = b[1];", "? b[1]"),  # behind it as well
     ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),

@@ -134,7 +134,8 @@ class _Reaching:
         self.macros = macros
         self.functions: dict[str, list[tuple[Unit, Function]]] = {}
         self.constants: dict[str, list[_Constant]] = {}
-        self.enumerators: list[str] = []
+        self.enumerators: list[str] = []  # that need no scope
+        self.enumerations: list[tuple[str, ...]] = []
         self.called: dict[str, set[str]] = {}  # of a type that is called, or compared, the names of the operators
         for unit, each in zip(self.units, self.declared, strict=True):
             self._names_of(unit, each)
@@ -147,6 +148,7 @@ class _Reaching:
             for name, listed in self.functions.items()
         }
         self.reader = Reader(types, returns, shared)
+        self.reader.enumerations = self.enumerations
         self.reader.constants.update(dict.fromkeys(self.enumerators, INTEGER))
         for name, (_, macro) in macros.items():
             if macro.parameters is None and _NUMBER.match(macro.body):
@@ -160,11 +162,15 @@ class _Reaching:
                     self.called.setdefault(function.scope.rpartition("::")[2], set()).add(function.name)
         for variable in each.variables:
             self._constant(variable.name, unit, variable.node)
-        for node in descendants(unit.source.root, "enumerator"):
-            named = node.child_by_field_name("name")
-            if named is not None:
-                self.enumerators.append(unit.source.text(named))
-                self._constant(self.enumerators[-1], unit, node)
+        for around in descendants(unit.source.root, "enum_specifier"):
+            of, held = around.child_by_field_name("name"), list(descendants(around, "enumerator"))
+            names = [unit.source.text(named) for node in held if (named := node.child_by_field_name("name"))]
+            scoped = any(one.type in ("class", "struct") for one in around.children)
+            self.enumerators += [] if scoped else names
+            if of is not None:  # one without a name is a list of constants
+                self.enumerations.append((unit.source.text(of) if scoped else "", *names))
+            for name, node in zip(names, held, strict=True):
+                self._constant(name, unit, node)
         for record in each.records:
             for base in record.node.named_children:
                 if base.type == "base_class_clause":

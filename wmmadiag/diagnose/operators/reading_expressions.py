@@ -28,7 +28,8 @@ class ExpressionReader(ABC):
         returns: types of functions by name.
         autos: types of the variables that only their initial values give one; `varying`: of each variable, whether it
             varies; by the identity of their declarators.
-        constants: types of the macros that stand for numbers.
+        constants: types of the macros that stand for numbers, and of enumerators that need no scope.
+        enumerations: of each that has a name, what its enumerators need before theirs, or nothing, and these.
         needed: names whose values the compiler must know, as read so far.
         passed: of each function, by its number of arguments: whether each one varies, in every call read so far.
     """
@@ -37,6 +38,7 @@ class ExpressionReader(ABC):
         self.types = types
         self.returns = returns
         self.constants: dict[str, Type] = {}
+        self.enumerations: list[tuple[str, ...]] = []
         self.shared_names = shared_names
         self.needed: set[str] = set()
         self.autos: dict[int, Type] = {}
@@ -70,7 +72,7 @@ class ExpressionReader(ABC):
         parts = argument.named_children
         if len(parts) == 1 and parts[0].type in ("type_identifier", "qualified_identifier"):
             made = self._expression(one, parts[0], fixed=True)
-            if made.type.kind == "integer":
+            if made.type.kind in ("integer", "enum"):
                 one.expressions.append(made)
 
     def whole(self, one: Statement, node: Node | None, fixed: bool = False) -> Expression | None:
@@ -128,7 +130,9 @@ class ExpressionReader(ABC):
         elif plain in NAMES:
             made.type, made.varying = NAMES[plain], plain in THREAD_VARIABLES
         elif scope:
-            made.type, made.varying = self.types.static_member(scope, plain), False
+            of = self.enumeration(text)
+            made.type = Type("enum", of[0]) if of and of[0] else self.types.static_member(scope, plain)
+            made.varying = False
         elif text in self.constants:
             made.type, made.varying = self.constants[text], False
         elif text in self.returns:
@@ -136,6 +140,12 @@ class ExpressionReader(ABC):
         elif text.isupper():
             # A macro that is given where the source is compiled.
             made.type, made.varying = INTEGER, False
+
+    def enumeration(self, text: str) -> tuple[str, ...]:
+        """The enumeration that an enumerator is of, as written; of anything else, nothing."""
+        scope, _, plain = text.rpartition("::")
+        of = scope.rpartition("::")[2]
+        return next((one for one in self.enumerations if plain in one[1:] and one[0] in ("", of)), ())
 
     def _variable(self, unit: Unit, name: str, offset: int) -> Variable | None:
         return unit.scopes.at(offset).get(name) or self.shared_names.get(name)

@@ -71,11 +71,12 @@ def sibling_enumerator(program: Program) -> Iterator[Draft]:
     """`mem_col_major` for `mem_row_major`: an enumerator for another one of its set."""
     for one in program.expressions:
         scope, _, plain = one.text.rpartition("::")
-        for listed in ENUMERATORS:
-            if one.kind == "name" and plain in listed:
-                for other in listed:
-                    if other != plain:
-                        yield replaced(one, Text(f"{scope}::{other}" if scope else other))
+        if one.kind != "name" or one.type.kind not in ("enum", "unknown", "integer"):
+            continue
+        for listed in (*ENUMERATORS, program.reader.enumeration(one.text)[1:]):
+            for other in listed if plain in listed else ():
+                if other != plain:
+                    yield replaced(one, Text(f"{scope}::{other}" if scope else other))
 
 
 class Callables:
