@@ -30,6 +30,8 @@ YIELDS = [
         " for (int i = 0; i < count && i < n; ++i) out[x0 + i] = a[i];",
         "const int count = min(16, n - x0);",
     ),
+    ("operation", "for (int i = 0; i < 4; ++i) out[i + 1] = a[0];", "out[1 << i]"),
+    ("operation", "out[0] = alpha * a[0];", "a[0] / alpha"),
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
     (
         "in_steps",

@@ -12,10 +12,11 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
 _WHOLE: Mapping[str, tuple[str, ...]] = {
-    "+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("%", "*"), "%": ("/",), "<<": (">>",), ">>": ("<<", "&"),
-    "&": (">>", "|"), "|": ("&", "^"), "^": ("+", "|", "&"),
+    "+": ("-", "*", "<<"), "-": ("+",), "*": ("/", "+", "<<"), "/": ("%", "*"), "%": ("/",), "<<": (">>",),
+    ">>": ("<<", "&"), "&": (">>", "|"), "|": ("&", "^"), "^": ("+", "|", "&"),
 }  # fmt: skip
 _REAL: Mapping[str, tuple[str, ...]] = {"+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("*",)}
+_ORDERED = frozenset({"-", "/", "%", "<<", ">>"})
 _OTHERS = 3
 """Other sizes that are rounded up in place of one."""
 
@@ -51,19 +52,22 @@ def group(program: Program) -> Iterator[Draft]:
 
 @operator
 def operation(program: Program) -> Iterator[Draft]:
-    """`-` for `+`, `%` for `/`, `>>` for `&`, and so on."""
+    """`-` for `+`, `%` for `/`, `>>` for `&`, and so on, the operands in either order: `1 << i` for `i + 1`."""
     for one in program.expressions:
         if one.kind != "binary" or one.type.kind not in ("integer", "float", "half"):
             continue
         left, right = one.operands
         for symbol in (_WHOLE if one.type.whole else _REAL).get(one.operator, ()):
-            if _sensible(left, symbol, right):
-                new = binary(text_of(left), symbol, text_of(right))
-                yield replaced(one, new, f"{symbol} for {one.operator} in {one.text}")
+            for first, second in ((left, right), (right, left))[: 1 + (symbol in _ORDERED)]:
+                if _sensible(one.operator, first, symbol, second):
+                    new = binary(text_of(first), symbol, text_of(second))
+                    yield replaced(one, new, f"{symbol} for {one.operator} in {one.text}")
 
 
-def _sensible(left: Expression, symbol: str, right: Expression) -> bool:
-    # A shift is by a number; a product of places divided by something is no place.
+def _sensible(old: str, left: Expression, symbol: str, right: Expression) -> bool:
+    # A shift is by a number, or a power of two; a product of places divided by something is no place.
+    if symbol == "<<" and old in ("+", "*"):
+        return left.text in ("1", "1u", "2") and right.kind != "literal"
     if symbol in ("<<", ">>"):
         return right.varying is False
     if left.type.whole and (symbol == "*" or (symbol == "+" and right.type.whole)):
