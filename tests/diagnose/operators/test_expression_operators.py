@@ -205,6 +205,7 @@ YIELDS = [
     ("exchange", f"{COPY} s[0] = a[((blockIdx.y * m + r) * n + c) * 64];", "((blockIdx.y * n + c) * m + r) * 64"),
     ("factor_more", f"{COPY} s[c * pitch] = a[r];", "a[r * pitch]"),
     ("factor_more", "float x = a[0]; out[0] = x;", "float x = a[0] * alpha"),
+    ("term_more", "int r = threadIdx.x, t = m + r; bool f = t < n; if (!f) out[0] = m >> r;", "m >> t - n"),
     ("term_more", "int k0 = blockIdx.x; int r = threadIdx.x; out[k0 + r] = a[r];", "a[r + k0]"),
     (
         "donor",
@@ -334,6 +335,8 @@ NEVER = [
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("together", "int j = threadIdx.x; if (j < m) out[0] = a[j]; if (j > n) out[1] = a[j];", "<="),
+    ("term_more", "int r = threadIdx.x; if (r < n && a[r] > 0.0f) out[r] = a[0];", "out[r - n]"),  # below it
+    ("term_more", "int r = threadIdx.x; if (r >= n || m < 1) return; out[r] = a[0];", "out[r - n]"),
     ("operation", "int r = threadIdx.x; out[r + threadIdx.y] = a[0];", "out[r * threadIdx.y]"),
     ("named", "int t = threadIdx.x / 4; out[t] = a[threadIdx.x / 8];", "a[t]"),
     ("named", "{ int t = threadIdx.x / 4; out[t] = a[0]; } out[0] = a[threadIdx.x / 4];", "a[t]"),

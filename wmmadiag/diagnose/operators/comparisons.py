@@ -31,6 +31,24 @@ class Comparisons:
             if one.kind == "binary" and one.operator in ORDERINGS and whole and not one.fixed:
                 self._known.setdefault(one.text, one)
 
+    def beyond(self, at: Expression) -> Iterator[Text]:
+        """`a - n` where `a < n` stands in its function and no branch or loop says that it holds here, for an `a` that
+        is this expression, or is made of it."""
+        done = set()
+        for one in self._known.values():
+            if one.statement.function is not at.statement.function or at in one.under():
+                continue
+            for first, second in (one.operands, one.operands[::-1]):
+                of_it = at.atom and at.text in self._pool.made_of.get(first.text, ())
+                if not (first.text == at.text or of_it) or first.varying is False or not second.atom:
+                    continue
+                made = binary(text_of(first), "-", text_of(second))
+                below = (first is one.operands[0]) == (one.operator in ("<", "<="))
+                known = self._pool.visible(first, at) and self._pool.visible(second, at)
+                if known and made.text not in done and first.type.whole and not _held(at, one, below):
+                    done.add(made.text)
+                    yield made
+
     def donors(self, at: Expression, names: frozenset[str]) -> Iterator[Text]:
         """Comparisons that stand elsewhere, are visible here and speak of one of the names."""
         # What was told before.
@@ -214,6 +232,21 @@ def guarded_by(condition: Expression) -> list[Expression]:
     if statement.kind == "declaration":
         return [one for later in following(statement) for one in later.whole_expressions()]
     return []
+
+
+def _held(at: Expression, comparison: Expression, holds: bool) -> bool:
+    """Whether a branch, loop or choice has it that a comparison holds at a place, or does not."""
+    joined, whole = "&&" if holds else "||", comparison
+    while whole.parent is not None and whole.parent.operator == joined:
+        whole = whole.parent
+    if whole.parent is not None and whole.parent.kind == "conditional":
+        part = whole.parent.operands[1 if holds else 2]
+        return part.start <= at.start < part.end
+    of = whole.statement
+    if whole is not of.condition:
+        return False
+    parts = following(of) if leaves(of) and not holds else of.children[: 1 if holds else 2][0 if holds else 1 :]
+    return any(part.start <= at.start < part.end for part in parts)
 
 
 def leaves(statement: Statement) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.candidates import in_own_array
+from wmmadiag.diagnose.operators.comparisons import comparisons
 from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.partners import partners
@@ -46,31 +47,22 @@ def factor_more(program: Program) -> Iterator[Draft]:
 @operator
 def term_more(program: Program) -> Iterator[Draft]:
     """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere; `a + t * n` where
-    `a / n + t` stands elsewhere; `a - n` where `a < n` does not hold."""
-    known = partners(program)
+    `a / n + t` stands elsewhere; `a - n` for an `a`, or for what it is made of, where nothing says that `a < n`."""
+    known, compared = partners(program), comparisons(program)
     for one in program.expressions:
         if one.assigned or one.kind in ("list", "assignment", "conditional") or not sums.top(one):
             continue
+        shift = one.parent is not None and one.parent.operator in ("<<", ">>") and one.number == 1
+        if one.type.kind == "integer" and (shift or (one.role in _SUMS and one.role != "compared")):
+            for beyond in compared.beyond(one):
+                yield replaced(one, beyond, f"{beyond.text} for {one.text}")
         if one.type.address and one.role == "pointer" and one.kind in ("name", "member", "binary"):
             for term in known.offsets(one):
                 yield replaced(one, binary(text_of(one), "+", term), f"plus {term.text}")
         elif one.type.kind == "integer" and one.role in _SUMS:
-            for bound in _passed(one):
-                yield replaced(one, binary(text_of(one), "-", text_of(bound)), f"- {bound.text}")
             for term, less in known.terms(one):
                 symbol = "-" if less else "+"
                 yield replaced(one, binary(text_of(one), symbol, term), f"{symbol} {term.text}")
-
-
-def _passed(one: Expression) -> Iterator[Expression]:
-    """The bounds that a coordinate is not below, where a branch around it says so."""
-    inner, around = one.statement, one.statement.parent
-    while around is not None:
-        condition = around.condition if around.kind == "if" else None
-        otherwise = len(around.children) == 2 and inner is around.children[1]
-        if condition is not None and otherwise and condition.operator == "<" and condition.operands[0].text == one.text:
-            yield condition.operands[1]
-        inner, around = around, around.parent
 
 
 def _term(one: Expression) -> bool:
