@@ -236,6 +236,16 @@ MISTAKES = [
         "value",
     ),
     (
+        "qkv_projection", "grouped", "values by the weights of keys",
+        "part = {wv, bv, v,",
+        "part = {wk, bv, v,",
+    ),
+    (
+        "qkv_projection", "grouped", "heads of queries for keys",
+        "part = {wk, bk, k, kv_heads,",
+        "part = {wk, bk, k, heads,",
+    ),
+    (
         "histogram", "odd", "the last one left out",
         "i < n; i +=",
         "i < n - 1; i +=",

@@ -231,3 +231,21 @@ def test_one_number_for_all_weights(operation):
     np.testing.assert_allclose(
         wmmadiag.reference(operation, x=x, **more).value, 2.0 * plain + more.get("shift", 0.0), rtol=1e-12
     )
+
+
+def test_a_projection_of_queries_keys_and_values_is_its_definition():
+    rng = RNG(16)
+    inputs = {"x": rng.standard_normal((2, 3, 8))}
+    for part, heads in (("q", 4), ("k", 2), ("v", 2)):
+        inputs |= {f"w{part}": rng.standard_normal((heads, 5, 8)), f"b{part}": rng.standard_normal((heads, 5))}
+    inputs = {name: one.astype(np.float16) for name, one in inputs.items()}
+    expected, judged = several(
+        "qkv_projection", {}, inputs, {**dict.fromkeys(inputs, "f16"), **dict.fromkeys("qkv", "f16")}
+    )
+    for part in "qkv":
+        weight, bias = (inputs[f"{name}{part}"].astype(float) for name in "wb")
+        for b, s, h, d in np.ndindex(expected[part].shape):
+            want = math.fsum(inputs["x"][b, s].astype(float) * weight[h, d]) + bias[h, d]
+            assert expected[part][b, s, h, d] == pytest.approx(want, rel=1e-12)
+        assert (np.abs(expected[part].astype(np.float16) - expected[part]) <= judged[part].bound).all()
+        assert (judged[part].bound < 0.02).all()

@@ -85,6 +85,7 @@ def symbols(report):
         (FOURTH / "moe_expert_offsets_wmma.cu", "hidden is K, inter is N, total_tokens is M"),  # of the launch alone
         (FOURTH / "group_norm_silu_nhwc.cu", "images with channels last"),
         (FIFTH / "depthwise_conv3x3_nchw.cu", "a filter of its own for each channel"),
+        (FIFTH / "split_qkv_bias_gemm_transpose.cu", "q, k and v stored as BHSD"),
         (LATER_PUBLIC / "fused_moe_kernel.cu", "taken as routed_gemm"),
         (LATER_PUBLIC / "group_norm_nchw.cu", "taken as group_norm"),
         (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),

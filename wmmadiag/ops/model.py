@@ -242,7 +242,7 @@ class Operation:
     groups: str = ""
     # extents that are another's, but where an array is there that counts them itself: {"key_starts": "U"}
     counted_by: Mapping[str, str] = field(default_factory=dict)
-    # extents that are another's where nothing speaks of them: filters, one for each channel
+    # extents that are others', or products of them, where nothing speaks of them: filters, as many as channels
     alike: Mapping[str, str] = field(default_factory=dict)
     # extents that usual cases have alike → the second's value in a case of a kernel that takes both as numbers
     apart: Mapping[tuple[str, str], int] = field(default_factory=dict)

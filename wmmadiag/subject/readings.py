@@ -48,8 +48,11 @@ def other_readings(card: Card, changes: int = 3) -> Iterator[tuple[Reading, Card
 def card_read_as(card: Card, reading: Reading) -> Card:
     """The card of a kernel that is meant so; what the reading answers is not asked again."""
 
+    packed = OPERATIONS[card.computes.operation].packed
+
     def meant(argument: Argument) -> Argument:
-        if reading.packed is not None and argument.packed and not argument.packing:
+        own = {*packed[argument.packed].parts} if argument.packed and not argument.packing else set[str]()
+        if reading.packed is not None and own == {*packed[reading.packed[0]].parts}:
             together = packed_views(OPERATIONS[card.computes.operation], *reading.packed, argument.place)
             return replace(argument, views=together, packed=reading.packed[0], packing=reading.packed[1])
         read = [

@@ -60,8 +60,6 @@ def draft(kernel: SourceKernel, operation: str, wishes: Wishes | None = None) ->
     result.usual |= meant.usual
     result.equal += meant.equal
     _squares(result)
-    spoken = spoken_of(result) | {*result.fixed}
-    result.equal += [{*pair} for pair in OPERATIONS[operation].alike.items() if {*pair} & spoken == {pair[1]}]
     note_facts(result, kernel, meant, spoken_of(result))
     ask_shared(result, {*result.fixed, *wishes.symbols, *spoken_of(result)})
     _untold(result, wishes, kernel)

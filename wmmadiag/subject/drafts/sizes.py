@@ -57,7 +57,20 @@ def cases(
         if all(values != other for _, other in found):
             found.append((name, values))
     ragged = _ragged(draft, found[-1][1] if found else {}, given)
-    return [*found, (RAGGED, ragged)] if ragged else found
+    every = [*found, (RAGGED, ragged)] if ragged else found
+    return [(name, _alike(draft, values, used | {*draft.fixed, *given})) for name, values in every]
+
+
+def _alike(draft: CardDraft, values: Sizes, said: Collection[str]) -> Sizes:
+    """Sizes with those that follow from others where nothing speaks of them, and of what they follow from."""
+    for symbol, text in OPERATIONS[draft.operation].alike.items():
+        if (
+            symbol in values
+            and symbol not in said
+            and names_in(text) <= {*values} & {*said, *unvaried(draft.operation)}
+        ):
+            values = {**values, symbol: f"{evaluate(text, lambda name, now=values: int(now[name])):g}"}
+    return values
 
 
 def probed_sizes(draft: CardDraft, given: Mapping[str, str], *, tile: int, batched: bool) -> list[tuple[str, Sizes]]:
