@@ -64,12 +64,10 @@ def cases(
 def _alike(draft: CardDraft, values: Sizes, said: Collection[str]) -> Sizes:
     """Sizes with those that follow from others where nothing speaks of them, and of what they follow from."""
     for symbol, text in OPERATIONS[draft.operation].alike.items():
-        if (
-            symbol in values
-            and symbol not in said
-            and names_in(text) <= {*values} & {*said, *unvaried(draft.operation)}
-        ):
-            values = {**values, symbol: f"{evaluate(text, lambda name, now=values: int(now[name])):g}"}
+        numbers = {name: int(value) for name, value in values.items() if value.isdecimal()}
+        told = {*numbers} & {*said, *unvaried(draft.operation)}
+        if symbol in values and symbol not in said and names_in(text) <= told:
+            values = {**values, symbol: f"{evaluate(text, numbers.__getitem__):g}"}
     return values
 
 
