@@ -286,6 +286,17 @@ YIELDS = [
         "float x[4]; for (int t = 0; t < 2; ++t) { x[2 * t] = a[t]; x[2 * t + 1] = b[t]; } out[0] = x[1];",
         "x[t] = a[t]; x[t + 2] = b[t];",
     ),
+    (
+        "transposed",
+        "int h = n / 2; for (int d = 0; d < h; ++d) { float p = a[2 * d], q = a[2 * d + 1];"
+        " out[m + 2 * d + 3] = p; out[m + 2 * d + 4] = q; }",
+        "float p = a[d], q = a[d + h]; out[m + d + 3] = p; out[m + d + h + 3] = q;",
+    ),
+    (
+        "transposed",
+        "int h = n / 2; for (int d = 0; d < h; ++d) { out[m + d] = a[0]; out[m + h + d] = a[1]; }",
+        "out[m + 2 * d] = a[0]; out[m + 2 * d + 1] = a[1];",
+    ),
     ("name_for_sum", "int r = threadIdx.x, at = r * 4;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(at);", "a[at]"),
     (
         "term_more",

@@ -161,6 +161,11 @@ YIELDS = [
         "int y = blockIdx.x * y_pitch;",
     ),
     (
+        "for_unread",
+        "float x[2], y[2]; x[0] = a[0]; y[0] = b[0]; copy4(out, x); out[1] += 1.0f; out[2] = 0.0f;",
+        "+= 1.0f; copy4(out, y); out[2]",
+    ),
+    (
         "parallel",
         "float x0 = a[m]; float x1 = a[m + 32] * 2; for (int i = 0; i < n; ++i) { x0 = a[i]; out[i] = x0 + x1; }",
         "x0 = a[i]; x1 = a[i + 32] * 2;",
@@ -562,6 +567,11 @@ NEVER = [
         "wmma::row_major> f",
     ),
     ("companion", "float d[4], e[4]; d[0] = a[m]; d[1] = a[n]; e[0] = a[m]; d[2] = a[m];", "e[2]"),
+    (
+        "for_unread",
+        "float x[2], y[2]; x[0] = a[0]; y[0] = b[0]; copy4(out, x); out[1] += y[0]; out[2] = 0.0f;",
+        "copy4(out, y)",  # something reads it
+    ),
     ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
     (
         "removal",

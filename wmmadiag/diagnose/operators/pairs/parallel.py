@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
+from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.operators.cuda_names import NAMES
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
-from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.shapes import renamed, renaming, shape, shapes, tokenized
 
 _LONGEST = 90
+_MOST_PLACES = 16
 _MOST = 8
 _LONGEST_RUN = 4
 
@@ -72,6 +75,34 @@ def filled_again(program: Program) -> Iterator[Draft]:
                     made = " ".join(renamed(held, tokenized(held), exchanged) for held in run)
                     note = f"{made[:60]} before line {then.unit.source.place(then.node).line}"
                     yield inserted_before(then, made, note, run[0].role)
+
+
+@operator
+def for_unread(program: Program) -> Iterator[Draft]:
+    """`f(y);` at any place of the block behind `f(x);`, for a local `y` of the same type that is set and never read."""
+    for one, variable in _unread(program):
+        for held in one.statement.function.statements:
+            if held.kind != "expression" or not held.braced or held.unit.macro:
+                continue
+            under = (part for whole in held.expressions for part in whole.under())
+            names = {part.text for part in under if part.kind == "name" and part.type == one.type and not part.assigned}
+            later = [place for place in held.block[held.index + 1 :] if place.start > one.end
+                     and program.names_at(place.unit, place.start).get(one.text) is variable]  # fmt: skip
+            for name, place in itertools.product(sorted(names), later[:_MOST_PLACES]):
+                text = renamed(held, tokenized(held), {name: one.text})
+                yield inserted_before(place, text, f"{text[:60]} for {one.text}, which nothing reads", held.role)
+
+
+def _unread(program: Program) -> Iterator[tuple[Expression, Variable]]:
+    """The local variables that are set and never read, each where it is named last."""
+    named: dict[tuple[int, str], list[Expression]] = {}
+    for one in program.all_expressions():
+        if one.kind == "name":
+            named.setdefault((id(one.statement.function), one.text), []).append(one)
+    for (_, name), uses in named.items():
+        variable = program.names_at(uses[-1].unit, uses[-1].start).get(name)
+        if variable is not None and variable.kind == "local" and all(one.assigned for one in uses):
+            yield uses[-1], variable
 
 
 def _filling(one: Statement) -> list[Statement]:

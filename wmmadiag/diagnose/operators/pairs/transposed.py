@@ -4,114 +4,130 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.extents import Extents, extents
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST, _MOST_TERMS = 16, 3
+_MOST, _MOST_TERMS, _MOST_APART = 16, 4, 8
+
+_Pairs: TypeAlias = list[tuple[Expression, Text]]
+_Found: TypeAlias = Iterator[tuple[tuple[str, int], _Pairs]]
+"""Of a counter and how many places it has in a row: the indices of one array, counted otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """An index as a sum."""
+
+    whole: Expression
+    array: str
+    terms: tuple[Expression, ...]  # without the numbers
+    number: int  # what these come to
 
 
 @operator
 def transposed(program: Program) -> Iterator[Draft]:
     """`x[2 * i]` and `x[2 * i + 1]` for `x[i]` and `x[i + n]` of statements of one block; and back, where a loop counts
-    `i` to `n`."""
-    held: dict[tuple[int, str], list[Expression]] = defaultdict(list)
+    `i` to `n`, or it is what is left by it. For one array, and for all that have it so at once."""
+    blocks: dict[int, list[_Index]] = defaultdict(list)
     for one in program.expressions:
         if one.kind == "subscript" and len(one.operands) == 2 and one.operands[1].type.whole and not one.fixed:
-            held[id(one.statement.block), one.operands[0].text].append(one.operands[1])
-    for indices in held.values():
-        if 1 < len(indices) <= _MOST:
-            yield from _by_rows(indices)
-            yield from _by_columns(indices)
+            made = _index(one)
+            blocks[id(one.statement.block)] += [made] if made is not None else []
+    for indices in blocks.values():
+        for found in (_by_rows(indices), _by_columns(indices, extents(program))):
+            families: dict[tuple[str, int], list[_Pairs]] = defaultdict(list)
+            for key, pairs in found:
+                families[key].append(pairs)
+            for listed in families.values():
+                together = [pair for pairs in listed for pair in pairs]
+                for pairs in (*listed, together)[: 1 + len(listed) if len(listed) > 1 else 1]:
+                    yield several(pairs, f"{pairs[-1][1].text} for {pairs[-1][0].text}, and those beside it")
 
 
-def _by_rows(indices: list[Expression]) -> Iterator[Draft]:
+def _index(one: Expression) -> _Index | None:
+    whole = one.operands[1]
+    held = sums.terms(whole)
+    terms = tuple(part.expression for part in held if not part.expression.text.isdecimal())
+    if any(part.negative for part in held) or not 0 < len(terms) <= _MOST_TERMS:
+        return None
+    numbers = (int(part.expression.text) for part in held if part.expression.text.isdecimal())
+    return _Index(whole, one.operands[0].text, terms, sum(numbers))
+
+
+def _by_rows(indices: list[_Index]) -> _Found:
     """From `i + k * n` with k = 0, 1, … to `count * i + k`."""
-    parts = [_names_and_number(one) for one in indices]
-    found = [one for one in parts if one is not None]
-    if len(found) != len(parts) or len({tuple(name.text for name in names) for names, _ in found}) != 1:
-        return
-    numbers = sorted({number for _, number in found})
-    step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
-    if step <= 1 or numbers != list(range(0, step * len(numbers), step)):
-        return
-    for at, counter in enumerate(found[0][0]):
-        if counter.kind == "literal":
+    groups: dict[tuple[str, ...], list[_Index]] = defaultdict(list)
+    for one in indices:
+        varying = (term.text for term in one.terms if term.varying is not False)
+        groups[(one.array, *varying)].append(one)
+    for held in groups.values():
+        least = min(held, key=lambda one: (len(one.terms), one.number))
+        places = sorted({(_beyond(one, least), one.number - least.number) for one in held})
+        steps = [number for beyond, number in places if not beyond]
+        if len(places) > len(steps):  # `i` and `i + n`
+            regular = len(places) == 2 and len(steps) == 1 and places[1] == (1, 0)
+        else:
+            regular = len(steps) > 1 and steps[1] > 1 and steps == list(range(0, steps[1] * len(steps), steps[1]))
+        if not regular or len(held) > _MOST:
+            continue
+        for counter in [term for term in least.terms if term.kind == "name" and term.varying is not False]:
+            pairs = []
+            for one in held:
+                known = [_times(len(places), term) if term.text == counter.text else text_of(term)
+                         for term in least.terms]  # fmt: skip
+                place = places.index((_beyond(one, least), one.number - least.number))
+                pairs.append((one.whole, _sum([*known, least.number + place])))
+            yield (counter.text, len(places)), pairs
+
+
+def _beyond(one: _Index, least: _Index) -> int:
+    """How many terms it has that another index lacks."""
+    return len({term.text for term in one.terms} - {term.text for term in least.terms})
+
+
+def _by_columns(indices: list[_Index], known: Extents) -> _Found:
+    """From `count * i + k` with k = 0, 1, … to `i + k * n`, where `i` is counted to `n`, or what is left by it."""
+    groups: dict[tuple[str, ...], list[tuple[_Index, Expression, Expression]]] = defaultdict(list)
+    for one in indices:
+        for term in one.terms:
+            factors = sums.factors(term)
+            for count, counter in (factors, factors[::-1]) if len(factors) == 2 else ():
+                if count.text.isdecimal() and counter.kind == "name":
+                    others = (other.text for other in one.terms if other is not term)
+                    groups[(one.array, count.text, counter.text, *others)].append((one, term, counter))
+    for (_, apart, *_), held in groups.items():
+        many, name = int(apart), held[0][2]
+        extent, base = known.of(name), min(one.number for one, _, _ in held)
+        steps = sorted({one.number - base for one, _, _ in held})
+        if extent is None or not 1 < len(steps) <= _MOST_APART or steps != list(range(many)):
             continue
         pairs = []
-        for one, (names, own) in zip(indices, found, strict=True):
-            made = [binary(Text(str(len(numbers))), "*", text_of(names[at]))]
-            made = [*map(text_of, names[:at]), *made, *map(text_of, names[at + 1 :])]
-            made += [Text(str(own // step))] if own else []
-            pairs.append((one, _sum(made)))
-        yield several(pairs, f"{pairs[-1][1].text} for {indices[-1].text}, and those beside it")
+        for one, scaled, _ in held[:_MOST]:
+            made: list[Text | int] = [text_of(name if term is scaled else term) for term in one.terms]
+            step = one.number - base
+            if extent.text.isdecimal():
+                made.append(base + step * int(extent.text))
+            else:
+                made += [extent if step == 1 else binary(Text(str(step)), "*", extent) if step else 0, base]
+            pairs.append((one.whole, _sum(made)))
+        yield (name.text, many), pairs
 
 
-def _sum(parts: list[Text]) -> Text:
-    made = parts[0]
-    for part in parts[1:]:
+def _times(count: int, counter: Expression) -> Text:
+    return binary(Text(str(count)), "*", text_of(counter))
+
+
+def _sum(parts: list[Text | int]) -> Text:
+    """A sum; a number that is nought is left out."""
+    texts = [Text(str(part)) if isinstance(part, int) else part for part in parts if part != 0]
+    made = texts[0]
+    for part in texts[1:]:
         made = binary(made, "+", part)
     return made
-
-
-def _by_columns(indices: list[Expression]) -> Iterator[Draft]:
-    """From `count * i + k` with k = 0, 1, … to `i + k * n`, where `i` is counted to `n`, or what is left by it."""
-    parts = [_scaled_and_number(one, len(indices)) for one in indices]
-    found = [one for one in parts if one is not None]
-    known = {(name.text, tuple(one.text for one in others)) for name, others, _ in found}
-    if len(found) != len(parts) or len(known) != 1:
-        return
-    counter = found[0][0]
-    rounds = _rounds(indices[0], counter.text)
-    if rounds is None or sorted({number for _, _, number in found}) != list(range(len(indices))):
-        return
-    pairs = []
-    for one, (name, others, number) in zip(indices, found, strict=True):
-        made = [*map(text_of, others), text_of(name)]
-        if number:
-            by = Text(str(number * int(rounds.text))) if rounds.text.isdecimal() else None
-            plain = rounds if number == 1 else binary(Text(str(number)), "*", rounds)
-            made.append(by or plain)
-        pairs.append((one, _sum(made)))
-    yield several(pairs, f"{pairs[-1][1].text} for {indices[-1].text}, and those beside it")
-
-
-def _names_and_number(one: Expression) -> tuple[list[Expression], int] | None:
-    """The terms of a sum, and what is added to them."""
-    held = [part.expression for part in sums.terms(one) if not part.negative]
-    numbers = [int(part.text) for part in held if part.text.isdecimal()]
-    others = [part for part in held if not part.text.isdecimal()]
-    if len(held) != len(sums.terms(one)) or not 0 < len(others) <= _MOST_TERMS or len(numbers) > 1:
-        return None
-    return others, sum(numbers)
-
-
-def _scaled_and_number(one: Expression, count: int) -> tuple[Expression, list[Expression], int] | None:
-    """What is counted in steps of `count` in a sum, the other terms, and the number that is added to them."""
-    found = _names_and_number(one)
-    for term in found[0] if found is not None else ():
-        factors = sums.factors(term)
-        scaled = [part for part in factors if part.text != str(count)]
-        if found is not None and len(factors) == 2 and len(scaled) == 1 and scaled[0].kind == "name":
-            return scaled[0], [part for part in found[0] if part is not term], found[1]
-    return None
-
-
-def _rounds(one: Expression, name: str) -> Text | None:
-    """What the innermost loop that counts a name counts it to; or by what it is a remainder."""
-    for loop in reversed(one.statement.loops):
-        condition = loop.condition
-        counts = any(variable.name == name for variable in loop.declares)
-        if counts and condition is not None and condition.kind == "binary" and condition.operator == "<":
-            return text_of(condition.operands[1])
-    for statement in one.statement.function.statements:
-        for variable in statement.declares:
-            if variable.name == name and variable.value is not None:
-                held = [whole for whole in statement.expressions if whole.kind == "binary" and whole.operator == "%"
-                        and variable.value.start_byte <= whole.start < variable.value.end_byte]  # fmt: skip
-                if held:
-                    return text_of(held[0].operands[1])
-    return None
