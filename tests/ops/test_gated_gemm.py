@@ -46,6 +46,19 @@ def test_it_is_its_definition(gating):
         assert math.isclose(got[i, j], FORMULAS[gating](x) * y, rel_tol=1e-9, abs_tol=1e-12)
 
 
+def test_blocks_of_both_weights_may_take_turns():
+    data = matrices(1, n=8)
+    plain = wmmadiag.reference("gated_gemm", **data).value
+    # Two columns of the gate, two of the other, and so on; then cut in halves, as one tensor of both is read.
+    turns = np.stack([data["gate"].reshape(6, 4, 2), data["up"].reshape(6, 4, 2)], axis=2).reshape(6, 16)
+    stored = {**data, "gate": turns[:, :8].copy(), "up": turns[:, 8:].copy()}
+    got = wmmadiag.reference("gated_gemm", **stored, block=2).value
+    np.testing.assert_array_equal(got, plain)
+    assert not np.allclose(wmmadiag.reference("gated_gemm", **stored, block=4).value, plain)
+    with pytest.raises(wmmadiag.ConfigurationError, match="8 columns are no blocks of 3"):
+        wmmadiag.reference("gated_gemm", **stored, block=3)
+
+
 ONE = np.float32(1)
 SINGLE = {  # as kernels have them, in single precision throughout
     "swiglu": lambda x: x / (ONE + np.exp(-x)),

@@ -30,6 +30,7 @@ AGAIN = READING.parent / "unseen13"
 THIRD = READING.parent / "unseen14"
 FOURTH = READING.parent / "unseen15"
 FIFTH = READING.parent / "unseen16"
+SIXTH = READING.parent / "unseen17"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -86,6 +87,7 @@ def symbols(report):
         (FOURTH / "group_norm_silu_nhwc.cu", "images with channels last"),
         (FIFTH / "depthwise_conv3x3_nchw.cu", "a filter of its own for each channel"),
         (FIFTH / "split_qkv_bias_gemm_transpose.cu", "q, k and v stored as BHSD"),
+        (SIXTH / "w13_block_interleaved_swiglu.cu", "stored as 2NK, blocks of 16 by turns"),
         (LATER_PUBLIC / "fused_moe_kernel.cu", "taken as routed_gemm"),
         (LATER_PUBLIC / "group_norm_nchw.cu", "taken as group_norm"),
         (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),

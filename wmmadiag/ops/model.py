@@ -178,6 +178,9 @@ class Packed:
     # orders of the axes in memory, the usual one first; the new one is the number of parts: "BS3HD"
     layouts: tuple[str, ...]
     spellings: str = ""  # how sources call its pointer
+    # of a layout in which the parts lie one behind the other, sizes of blocks in which they may take turns instead: the
+    # operation's parameter `block` is that then
+    blocks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def layout(self) -> str:

@@ -90,6 +90,9 @@ def _together(operation: Operation, assumed: Assumed) -> Iterator[Choice]:
             for layout in one.layouts if {*one.parts} == {*parts} else ():
                 words = f"{_listed(one.parts)} in one tensor stored as {layout}"
                 found.append(Alternative(words, packed=(other, layout)))
+                for size in one.blocks.get(layout, ()):
+                    turns = f"{words}, blocks of {size} by turns"
+                    found.append(Alternative(turns, {"block": str(size)}, packed=(other, layout)))
                 plain = layout.replace(str(len(parts)), "")
                 if outputs:  # an output of the same axes is stored like them, or as it is
                     words = f"{words}, {_listed(outputs)} as {plain}"

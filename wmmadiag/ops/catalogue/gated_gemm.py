@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Packed, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, GATES, spread
@@ -25,7 +26,23 @@ def _half(inputs: Arrays, which: str) -> Doubles:
     return product if bias is None else product + spread(bias, product.shape)
 
 
+def _told_apart(parameters: Values, inputs: Arrays) -> Arrays:
+    """The inputs with the columns of both weights by themselves, where blocks of them take turns.
+
+    Raises:
+        ConfigurationError: the columns are no multiple of a block.
+    """
+    block, (depth, columns) = int(parameters["block"]), inputs["gate"].shape
+    if not block:
+        return inputs
+    if columns % block:
+        raise ConfigurationError(f"{columns} columns are no blocks of {block}", hint="take N as a multiple of `block`")
+    both = np.concatenate([inputs["gate"], inputs["up"]], axis=1).reshape(depth, -1, 2, block)
+    return {**inputs, "gate": both[:, :, 0].reshape(depth, -1), "up": both[:, :, 1].reshape(depth, -1)}
+
+
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    inputs = _told_apart(parameters, inputs)
     return {"d": GATES[str(parameters["gating"])].apply(_half(inputs, "gate")) * _half(inputs, "up")}
 
 
@@ -39,6 +56,7 @@ def _bound(
     |y|ε + |x|η + εη, and one more rounding of a narrow epilogue, or of the working type.
     """
     model = arithmetic(parameters, elements["a"])
+    inputs = _told_apart(parameters, inputs)
     sizes = {role: magnitudes(array) for role, array in inputs.items()}
     depth = inputs["a"].shape[-1]
     product = product_error(depth, model, 1)
@@ -59,6 +77,7 @@ def _bound(
 
 
 _STACKED = ("K2N", "2NK", "KN2", "N2K")  # columns or rows, halves or interleaved
+_BLOCKS = {"K2N": (16, 32, 64), "2NK": (16, 8, 32, 64)}
 
 OPERATION = Operation(
     name="gated_gemm",
@@ -80,18 +99,21 @@ OPERATION = Operation(
         "epilogue_dtype": Parameter(
             "word", "auto", "type that the sums have before biases and activation", ("auto", "f16", "bf16")
         ),
+        "block": Parameter(
+            "count", "0", "columns of a weight that lie together where blocks of both take turns; 0: all"
+        ),
         **PRODUCTS,
     },
     oracle=_oracle,
     bound=_bound,
     extents={
         "M": "m rows nrows numrows tokens numtokens",
-        "N": "n cols columns ncols numcols intermediate intermediatesize inter",
+        "N": "n cols columns ncols numcols intermediate intermediatesize inter intersize ffndim dff",
         "K": "k inner depth hidden hiddensize hiddendim",
     },
     packed={
-        "gate_up": Packed(("gate", "up"), _STACKED, "gateup wgateup gateupweight w13"),
-        "up_gate": Packed(("up", "gate"), _STACKED, "upgate wupgate"),
+        "gate_up": Packed(("gate", "up"), _STACKED, "gateup wgateup gateupweight w13", _BLOCKS),
+        "up_gate": Packed(("up", "gate"), _STACKED, "upgate wupgate", _BLOCKS),
     },
     cases=({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 320}),
     work="4*M*N*K",
