@@ -277,6 +277,12 @@ YIELDS = [
     ),
     ("quotient_and_remainder", "int i = threadIdx.x; out[i % 8] = a[i / 8];", "out[i % 4] = a[i / 4]"),
     (
+        "missing_combination",
+        "float s[2], p = a[0], q = a[1], u = b[0], v = b[1]; if (m < 1) s[0] += p * u; if (m < 2)"
+        " s[0] += u * q; if (n < 1) s[1] += q * u; if (n < 2) s[1] += q * v;",
+        "s[0] += p * v;",
+    ),
+    (
         "transposed",
         "float x[4]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 2] = b[t]; } out[0] = x[1];",
         "x[2 * t] = a[t]; x[2 * t + 1] = b[t];",
@@ -395,6 +401,12 @@ NEVER = [
     ("donor", "int r = threadIdx.x; out[r * n] = a[r]; { int q = m; out[q + r] = b[0]; }", "a[q + r]"),
     ("group", "int g = threadIdx.x % 32; out[g] = a[g];", "/ (m / 32)"),
     ("everywhere", "out[threadIdx.x] = a[n];", "out[m] = a[m]"),
+    (
+        "missing_combination",
+        "float s[2], p = a[0], q = a[1], u = b[0], v = b[1]; if (m < 1) s[0] += p * u; if (m < 2)"
+        " s[0] += p * v; if (n < 1) s[1] += q * u; if (n < 2) s[1] += q * v;",
+        "p * q",  # each is there once
+    ),
     (
         "transposed",
         "float x[8]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 3] = b[t]; x[t + 5] = a[t]; }",

@@ -79,6 +79,11 @@ YIELDS = [
      "at_ < sizeof(s) / 4; at_ += blockDim.x * blockDim.y * blockDim.z)"),
     ("cleared", "__shared__ All all; int i = threadIdx.x; all.o[i] += a[i];",
      "sizeof(all.o) / 4"),
+    ("cleared", "__shared__ float s[4][64]; int w = threadIdx.x / 32; float* t = s[w]; for (int i = 0; i < n; ++i)"
+     " { out[i] = 0.0f; t[m] = a[i]; __syncwarp(); out[i] = t[i]; }",
+     "out[i] = 0.0f; for (unsigned at_ = threadIdx.x % 32; at_ < sizeof(s[w]) / 4; at_ += 32)"),
+    ("cleared", "__shared__ float s[64]; for (int i = 0; i < n; ++i) { out[i] = 0.0f; s[m] = a[i]; }",
+     "out[i] = 0.0f; __syncthreads(); for (unsigned at_"),
 ]  # fmt: skip
 
 NEVER = [
@@ -104,6 +109,7 @@ NEVER = [
     ("aligned", "out[0] = a[0]; if (m < n) { copy4(out, b); }", "copy4(out, b); }  out"),
     ("again", "float x = 0; { float y = a[1]; out[1] = y; } x = a[0]; out[0] = x;", "y = a[0]"),
     ("cleared", "float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];", "sizeof(s)"),  # a thread's own
+    ("cleared", "__shared__ float s[4][64]; int w = m; for (int i = 0; i < n; ++i) s[w][i] = a[i];", "sizeof(s[w])"),
 ]
 
 

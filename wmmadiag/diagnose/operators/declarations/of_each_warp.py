@@ -18,9 +18,7 @@ _LANES = {"/": "32", ">>": "5"}
 @operator
 def of_each_warp(program: Program) -> Iterator[Draft]:
     """`s[4][64]` and `s[warp]` for `s[64]` and `s`, in shared memory, with the number of a warp in scope."""
-    warps: set[str] = set()
-    for statement in program.statements:
-        warps |= set(_numbers_of_warps(statement, warps))
+    warps = numbers_of_warps(program)
     for statement in program.statements:
         if statement.kind != "declaration" or statement.unit.macro or not warps:
             continue
@@ -44,7 +42,15 @@ def _apart(program: Program, declared: Statement, variable: Variable, warps: set
             yield Draft(edits, "static", "storage", f"{variable.name}[{warp}] of {count} in place of {variable.name}")
 
 
-def _numbers_of_warps(statement: Statement, known: Set[str]) -> Iterator[str]:
+def numbers_of_warps(program: Program) -> set[str]:
+    """The names of whole numbers that are declared as those of warps."""
+    warps: set[str] = set()
+    for statement in program.statements:
+        warps |= set(_numbers(statement, warps))
+    return warps
+
+
+def _numbers(statement: Statement, known: Set[str]) -> Iterator[str]:
     """The whole numbers that a statement declares as those of warps: a thread's over 32, not one of these over another.
 
     Args:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced
-from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.shapes import Shapes, Token, leaves, made_of, shapes
@@ -26,6 +27,37 @@ def alike(program: Program) -> Iterator[Draft]:
             continue
         nearest = sorted(others, key=lambda other: (other.unit is not one.unit, abs(other.start - one.start)))
         yield from _towards(program, known, one, nearest[:_MOST_OTHERS])
+
+
+@operator
+def missing_combination(program: Program) -> Iterator[Draft]:
+    """`a * d` for one of two `b * c`, where statements of one shape have `a * c`, `b * c`, `c * b` and `b * d`: for one
+    that two of them have, the one that none has, of the names that they have least often."""
+    for group in shapes(program).groups.values():
+        families: dict[tuple[int, str, str], list[list[Expression]]] = defaultdict(list)
+        for one in group:
+            held = [part for whole in one.expressions for part in whole.under() if _of_two(part)]
+            if held and one.kind == "expression":
+                families[id(one.function), one.expressions[0].kind, one.expressions[0].operator].append(held)
+        for rows in families.values():
+            if 2 < len(rows) <= _MOST_OTHERS and len({len(row) for row in rows}) == 1:
+                for column in zip(*rows, strict=True):
+                    yield from _combined(column)
+
+
+def _of_two(one: Expression) -> bool:
+    return one.kind == "binary" and not one.fixed and all(part.kind == "name" for part in one.operands)
+
+
+def _combined(column: Sequence[Expression]) -> Iterator[Draft]:
+    combinations = Counter(one.names for one in column)
+    often = Counter(part.text for one in column for part in one.operands)
+    missing = [pair for pair in itertools.combinations(often, 2) if frozenset(pair) not in combinations]
+    fewest = min((often[first] + often[second] for first, second in missing), default=0)
+    for one in column:
+        for first, second in missing if combinations[one.names] > 1 and len(combinations) > 1 else ():
+            if often[first] + often[second] == fewest:
+                yield replaced(one, binary(Text(first), one.operator, Text(second)))
 
 
 def _towards(program: Program, known: Shapes, one: Statement, others: list[Statement]) -> Iterator[Draft]:

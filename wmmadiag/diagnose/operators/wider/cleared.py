@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wmmadiag.csource.types import Type
+from wmmadiag.diagnose.operators.declarations.of_each_warp import numbers_of_warps
 from wmmadiag.diagnose.operators.making import Draft, inserted_before
 from wmmadiag.diagnose.operators.model import Body, Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -18,7 +19,9 @@ _MOST_PLACES = 3
 @operator
 def cleared(program: Program) -> Iterator[Draft]:
     """All threads set an array in shared memory to nought before the statement of the kernel that uses it first, or one
-    of those before it; and wait for each other."""
+    of those before it, and wait for each other; in each round of a loop before what uses it first there; or the lanes
+    of each warp the part that it has."""
+    warps = numbers_of_warps(program)
     for body in program.bodies:
         if not body.kernel or body.root is None or body.unit.macro:
             continue
@@ -30,6 +33,35 @@ def cleared(program: Program) -> Iterator[Draft]:
             places = [one for one in body.root.children[: first.index + 1] if one.kind != "declaration"]
             for place in places[-_MOST_PLACES:]:
                 yield inserted_before(place, loop, f"{text} set to 0 before it is used", "initial value")
+            yield from _in_rounds(body, {text}, f"__syncthreads(); {loop}")
+        for text, names in _rows(body, warps).items():
+            loop = (
+                f"for (unsigned at_ = threadIdx.x % 32; at_ < sizeof({text}) / 4; at_ += 32) "
+                f"reinterpret_cast<unsigned*>(&({text}))[at_] = 0; __syncwarp();"
+            )
+            yield from _in_rounds(body, names, loop)
+
+
+def _in_rounds(body: Body, names: set[str], text: str) -> Iterator[Draft]:
+    """A statement put before the first one of each loop of a kernel that has one of some names."""
+    for loop in body.root.children if body.root is not None else ():
+        inner = loop.children[0].children if loop.kind == "loop" and loop.children else ()
+        for place in inner:
+            if any(part.text in names for whole in place.whole_expressions() for part in whole.under()):
+                yield inserted_before(place, text, f"{min(names)} set to 0 in each round", "initial value")
+                break
+
+
+def _rows(body: Body, warps: set[str]) -> dict[str, set[str]]:
+    """The parts of arrays in shared memory that are a warp's own, each with the pointers to it."""
+    shared = {variable.name for one in body.statements for variable in one.declares if variable.shared}
+    found: dict[str, set[str]] = {}
+    for statement in body.statements:
+        values = {id(value): variable.name for variable, value in statement.initial_values()}
+        for one in (part for whole in statement.expressions for part in whole.under()):
+            if one.kind == "subscript" and one.operands[1].text in warps and _array(one.type) and _base(one) in shared:
+                found.setdefault(one.text, {one.text}).update({values[id(one)]} if id(one) in values else ())
+    return found
 
 
 def _arrays(body: Body) -> dict[str, Statement]:
@@ -54,6 +86,6 @@ def _array(kind: Type) -> bool:
 
 
 def _base(one: Expression) -> str:
-    while one.kind == "member":
+    while one.kind in ("member", "subscript"):
         one = one.operands[0]
     return one.text
