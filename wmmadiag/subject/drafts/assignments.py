@@ -21,7 +21,7 @@ from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import is_real
 from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Wishes
 from wmmadiag.subject.drafts.numbers import PASSED, unknown_symbols
-from wmmadiag.subject.drafts.pointer_roles import possible_roles, unnamed_pointers
+from wmmadiag.subject.drafts.pointer_roles import made_of_others, possible_roles, unnamed_pointers
 
 _MOST = 96
 _SMALLEST = 16  # of an extent that a constant fixes
@@ -87,8 +87,9 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
         )
 
     every = list(islice(possible_roles(kernel, operation, pointers), _MOST))
-    # With the likeliest roles numbers may soon mean other extents than their names say; with others later.
-    likeliest = islice(chosen(lists, every[:1]), _MOST_LIKELIEST)
+    # With roles that names are made of numbers may soon mean other extents than theirs say; with others later.
+    sure = every[:1] if every and made_of_others(kernel, operation, every[0]) else []
+    likeliest = islice(chosen(lists, sure), _MOST_LIKELIEST)
     found = chain(_of_fixed_rows(kernel, drafted, pointers, numbers), likeliest, chosen(lists, every))
     yield from islice(_once(found), _MOST)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, permutations
+from itertools import permutations
 from math import perm
 
 from wmmadiag.numerics.element_types import element_type
@@ -88,30 +88,28 @@ def _chosen(
 def _likeliest(
     kernel: SourceKernel, operation: str, unnamed: Sequence[DraftParameter], roles: Sequence[str]
 ) -> Iterable[Sequence[str]]:
-    """Roles for these pointers in every order; those first whose names are made of another's: `inv_x` is of x.
-
-    Among these, those first in which inputs come in the order in which kernels usually take them.
-    """
+    """Roles for these pointers in every order, those first by which most names are made of another's."""
     every = permutations(roles, len(unnamed))
     if perm(len(roles), len(unnamed)) > _MOST_SORTED:
         return every
-    known = list(OPERATIONS[operation].roles)
-    outputs = {name for name, role in OPERATIONS[operation].roles.items() if role.output}
+    names = [one.name for one in unnamed]
+    return sorted(every, key=lambda own: -made_of_others(kernel, operation, dict(zip(names, own, strict=True))))
+
+
+def made_of_others(kernel: SourceKernel, operation: str, own: Mapping[str, str]) -> int:
+    """How many pointers have a role of another one's, as their names are made of that one's: `inv_x` scales x.
+
+    Args:
+        own: roles of those whose names tell none, by name.
+    """
     pointers = [one.name for one in kernel.parameters if one.pointer]
-
-    def rank(chosen: Sequence[str]) -> tuple[int, int]:
-        own = dict(zip((one.name for one in unnamed), chosen, strict=True))
-        whole = {name: own.get(name) or role_named(name, operation) or "" for name in pointers}
-        of_others = sum(
-            role.endswith(f"_{whole[other]}")
-            for name, role in own.items()
-            for other in pointers
-            if other != name and other in name.split("_")
-        )
-        order = [known.index(role) for name in pointers if (role := whole[name]) in known and role not in outputs]
-        return -of_others, sum(first > second for first, second in combinations(order, 2))
-
-    return sorted(every, key=rank)
+    whole = {name: own.get(name) or role_named(name, operation) or "" for name in pointers}
+    return sum(
+        role.endswith(f"_{whole[other]}")
+        for name, role in own.items()
+        for other in pointers
+        if other != name and whole[other] and other in name.split("_")
+    )
 
 
 def _is_index(parameter: DraftParameter, role: Role) -> bool:
