@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.tree import parse
-from wmmadiag.diagnose.meeting import function_at, homes, sides, through_two_pointers
+from wmmadiag.diagnose.meeting import function_at, homes, sides, through_two_pointers, waiting
 from wmmadiag.place import Place
 
 SOURCE = b"""__device__ void put(float* to, float v) { to[threadIdx.x] = v; }
@@ -46,6 +46,14 @@ def test_accesses_are_named_where_both_are_made_or_called_for() -> None:
     assert homes([race(READ, WRITE)]) == {"step"}
     assert function_at({"k.cu": parse(SOURCE, "k.cu")}, "k.cu", SOURCE.index(b"float w")) == "step"
     assert [one.line for one in sides(race(READ, None))] == [4, 4]
+
+
+def test_the_access_that_has_to_wait_is_told_from_the_one_before_the_change() -> None:
+    assert waiting([race(at(15), at(16))], ("k.cu", 15), "k") == Place("k.cu", 16)
+    assert waiting([race(at(14), at(15))], ("k.cu", 16), "k") == Place("k.cu", 15)  # of a loop that begins above
+    # In `put`, which line 14 calls: line 14 is over before line 15 waits.
+    assert waiting([race(at(14), at(15))], ("k.cu", 1), "put") == Place("k.cu", 15)
+    assert waiting([], ("k.cu", 1), "put") is None
 
 
 def test_pointers_into_one_memory_may_overlap() -> None:

@@ -13,7 +13,7 @@ from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.excerpts import excerpt, place_of
-from wmmadiag.diagnose.meeting import ordered_by, sides
+from wmmadiag.diagnose.meeting import function_at, ordered_by, waiting
 from wmmadiag.diagnose.names import ORDERS, REFUSED, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.proof import doubts, other_end
@@ -76,7 +76,10 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         refused = first.result.problem if first.compilation is None else None
         name = REFUSED if refused is not None else name_of(change, shown.what if shown is not None else "")
         other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
-        early = _too_early(first, best, line) if last and change.role in ORDERS else None
+        early = None
+        if last and change.role in ORDERS:
+            home = function_at(found.sources, line[0], change.edits[0].start)
+            early = waiting(ordered_by(first, best.runs), line, home)
         if early is not None:
             other = early
         elif other is None and last and best.tried.also and change is best.tried.ranked.change:
@@ -113,15 +116,6 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
 def _level(one: Confirmed) -> tuple[bool, int, bool]:
     """What tells changes apart that mend every case, beside their likelihood."""
     return one.frail, one.further, one.intrusive
-
-
-def _too_early(first: CaseRun, best: Confirmed, line: tuple[str, int]) -> Place | None:
-    """An access that nothing kept in order before the change did, as a line of the function that both stand in: the
-    first one behind the change, which has to wait, or else one of those in front of it."""
-    places = [place for one in ordered_by(first, best.runs) for place in sides(one)[::-1] if place.line]
-    others = [Place(place.file, place.line) for place in places if (place.file, place.line) != line]
-    behind = [place for place in others if place.file == line[0] and place.line > line[1]]
-    return min(behind, key=lambda place: place.line, default=next(iter(others), None))
 
 
 def _as_simple(one: Confirmed, best: Confirmed) -> bool:

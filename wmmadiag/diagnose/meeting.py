@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wmmadiag.checks.finding import Finding
 from wmmadiag.csource.declarations import declarations
@@ -30,6 +30,25 @@ def sides(found: Finding) -> tuple[Place, Place]:
             return one, two
     depth = min(len(mine), len(theirs)) - 1
     return mine[depth], theirs[depth]
+
+
+def waiting(races: Sequence[Finding], line: tuple[str, int], function: str) -> Place | None:
+    """Of accesses that a change puts in order, the one that has to wait, as a line of the function that both stand in.
+
+    That is the first one behind the change, else one of those in front of it. Where the change stands in what is called
+    for the earlier access, both are other lines of the caller, and the later one has to wait.
+
+    Args:
+        line: of the change; `function`: the name of the one that it stands in.
+    """
+    pairs = [sides(one) for one in races]
+    called = [
+        max(pair, key=lambda place: place.line) for pair in pairs if _plain(pair[0].function) not in ("", function)
+    ]
+    places = called or [place for pair in pairs for place in pair[::-1]]
+    others = [Place(one.file, one.line) for one in places if one.line and (one.file, one.line) != line]
+    behind = [place for place in others if place.file == line[0] and place.line > line[1]]
+    return min(behind, key=lambda place: place.line, default=next(iter(others), None))
 
 
 def homes(findings: Iterable[Finding]) -> frozenset[str]:
