@@ -20,7 +20,7 @@ from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
-from wmmadiag.diagnose.proof import agreeing, disturbed, said_elsewhere, unfit
+from wmmadiag.diagnose.proof import disturbed, said_elsewhere, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
@@ -79,21 +79,6 @@ def test_a_change_that_alters_nearly_every_access_is_the_weaker_answer() -> None
     assert first.right and second.right
     assert (first.line[1], first.intrusive, second.intrusive) == (58, False, True)
     assert first.altered < second.altered / 3
-
-
-def test_what_a_change_does_alike_on_several_lines_is_counted() -> None:
-    text = b"v += down(v, 1);\nv += down(v, 2);\nw = down(v, 4);\n"
-    sources = {"k.cu": parse(text, "k.cu")}
-
-    def lines(*edits: tuple[bytes, str]) -> int:
-        made = (TextEdit("k.cu", at := text.index(old), at + len(old), new) for old, new in edits)
-        return agreeing(sources, Change("test", tuple(made), "expression", "value", "other calls"))
-
-    assert lines((b"down(v, 1);\nv += down", "up(v, 1);\nv += up")) == 2
-    assert lines((b"down(v, 1)", "up(v, 1)"), (b"down(v, 2)", "up(v, 2)"), (b"down(v, 4)", "up(v, 4)")) == 3
-    assert lines((b"down(v, 1)", "up(v, 1)")) == 1
-    assert lines((b"down(v, 1)", "up(v, 1)"), (b"4", "8")) == 0
-    assert lines((b"v += down(v, 2)", "v = down(v, 1) + down(v, 2)")) == 0
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS, Effort, effort_named
 from wmmadiag.diagnose.names import NAMES, every_name, name_of
 from wmmadiag.diagnose.operators.roles import ROLES
-from wmmadiag.diagnose.ranking import Ranked, changed_tokens, fitted, partly, ranked
+from wmmadiag.diagnose.ranking import Ranked, agreeing, changed_tokens, fitted, partly, ranked
 from wmmadiag.diagnose.search import PARTS, Ledger, helpful, search, suspects
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -53,6 +53,12 @@ def test_a_line_depends_on_what_its_names_are_made_of(dependences: Dependences) 
     assert far[9] == 2 and far[1] == 2
     assert far[3] <= 4  # what the helper returns
     assert 8 not in far
+
+
+def test_a_call_leads_to_what_it_calls(dependences: Dependences) -> None:
+    assert dependences.called_from([("k.cu", 9)]) == {("k.cu", 3)}
+    assert dependences.called_from([("k.cu", 8)]) == set()
+    assert dependences.called_from([], ["row_of", "lane"]) == dependences.called_from([("k.cu", 9)])
 
 
 def test_findings_and_faults_mark_their_lines() -> None:
@@ -162,6 +168,14 @@ def test_a_search_goes_on_where_what_is_left_is_as_likely() -> None:
     assert {one.ranked.change.note for one in found if one.outcome.verdict == "right"} == {"3", "900"}
 
 
+def test_what_does_the_same_on_several_lines_ends_a_search_later() -> None:
+    ranks = changes([5.0] * 100 + [0.0] * 8000)
+    alone, several = (_Trials([3]) for _ in range(2))
+    search(alone, ranks, Ledger(NORMAL), lambda _: None)
+    search(several, [replace(one, alike=2) for one in ranks], Ledger(NORMAL), lambda _: None)
+    assert len(alone.tried) < len(several.tried) < len(ranks)
+
+
 def test_what_mends_a_part_brings_the_other_changes_of_its_line_forward() -> None:
     ranks = [replace(one, line=("k.cu", int(one.change.note) % 50)) for one in changes([0.0] * 1000)]
     trials, ledger = _Trials([], better=[20]), Ledger(NORMAL)
@@ -237,3 +251,18 @@ def test_a_part_of_the_effort_is_kept_for_what_comes_behind_a_good_part() -> Non
     left = ledger.effort.instructions - ledger.instructions
     ledger.reserve()  # it is there already
     assert ledger.effort.instructions - ledger.instructions == left > 0
+
+
+def test_what_a_change_does_alike_on_several_lines_is_counted() -> None:
+    text = b"v += down(v, 1);\nv += down(v, 2);\nw = down(v, 4);\n"
+    sources = {"k.cu": parse(text, "k.cu")}
+
+    def lines(*edits: tuple[bytes, str]) -> int:
+        made = (TextEdit("k.cu", at := text.index(old), at + len(old), new) for old, new in edits)
+        return agreeing(sources, Change("test", tuple(made), "expression", "value", "other calls"))
+
+    assert lines((b"down(v, 1);\nv += down", "up(v, 1);\nv += up")) == 2
+    assert lines((b"down(v, 1)", "up(v, 1)"), (b"down(v, 2)", "up(v, 2)"), (b"down(v, 4)", "up(v, 4)")) == 3
+    assert lines((b"down(v, 1)", "up(v, 1)")) == 0
+    assert lines((b"down(v, 1)", "up(v, 1)"), (b"4", "8")) == 0
+    assert lines((b"v += down(v, 2)", "v = down(v, 1) + down(v, 2)")) == 0

@@ -81,6 +81,13 @@ class Dependences:
         ahead = {(unit.file, line) for unit in before for line in unit.lines}
         return ahead | set(self.distances([(unit.file, line) for unit in units for line in unit.lines], 1))
 
+    def called_from(self, lines: Iterable[Line], names: Iterable[str] = ()) -> set[Line]:
+        """The lines of the functions that some lines call, and of those that have one of some names."""
+        called = {key for line in lines for unit in self._by_line.get(line, ()) for key in unit.calls}
+        called |= {("", name) for name in names}
+        inside = [unit for unit in self._units if unit.function is not None and unit.function.key in called]
+        return {(unit.file, line) for unit in inside for line in unit.lines}
+
     def by_different_pointers(self, lines: Iterable[Line], others: Iterable[Line]) -> bool:
         """Whether some lines and some others reach the same memory, each through pointers into it of their own."""
         ways, further = [list(self._ways(some)) for some in (lines, others)]

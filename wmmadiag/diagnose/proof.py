@@ -31,7 +31,6 @@ from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.only_where import CHOSEN
-from wmmadiag.diagnose.ranking import tokens_of
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sizes import mixed_sizes
 from wmmadiag.diagnose.sketching import FILLED
@@ -72,7 +71,7 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "other places are written for this constant: one of them may be what is wrong"
     if change.operator in _SOUGHT:
         yield _SOUGHT[change.operator]
-    if (agree := agreeing(found.sources, change)) > 1:
+    if (agree := best.tried.ranked.alike) > 1:
         yield f"it alters {agree} lines that agree with each other: what they meet may be what is wrong"
     if change.role == "assembly operand":
         yield "it says which register is which: what fills or reads these registers could be changed as well"
@@ -94,21 +93,6 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield idle.sentence()
     if best.shape is None:
         yield from _more_than_needed(found.sources, first, best)
-
-
-def agreeing(sources: Mapping[str, Source], change: Change) -> int:
-    """On how many lines a change does the same; 0 where it does different things."""
-    done: set[tuple[str, ...]] = set()
-    lines = 0
-    for edit in change.edits:
-        old = sources[edit.file].slice(edit.start, edit.end)
-        for before, after in zip(old.split("\n"), edit.text.split("\n"), strict=False):
-            first, second = tokens_of(before), tokens_of(after)
-            if len(first) != len(second):
-                return 0
-            done.update((one, other) for one, other in zip(first, second, strict=True) if one != other)
-            lines += before != after
-    return lines if len(done) == 1 else 0
 
 
 def other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:

@@ -45,6 +45,7 @@ class Ranked:
     features: tuple[str, ...]  # what was known of it before it was tried
     score: float  # higher is likelier
     agreed: bool = False  # it is of a constant that several places are written for, see `sharing`
+    alike: int = 0  # lines on which it does the same, see `agreeing`; 0 where it is one edit
 
 
 def ranked(
@@ -62,7 +63,14 @@ def ranked(
     used = weights if weights is not None else fitted()
     sharing = Sharing(sources)
     found = [
-        Ranked(change, line, words, less + sum(used.get(word, 0.0) for word in words), sharing.agreed(change))
+        Ranked(
+            change,
+            line,
+            words,
+            less + sum(used.get(word, 0.0) for word in words),
+            sharing.agreed(change),
+            agreeing(sources, change),
+        )
         for change, line, words in described(changes, sources, suspicion)
     ]
     return sorted(found, key=lambda one: -one.score)
@@ -164,6 +172,23 @@ def features_of_trial(outcome: Outcome, work_before: int) -> Iterator[str]:
     if work_before and outcome.work:
         ratio = outcome.work / work_before
         yield f"work:{'more' if ratio > _MORE else 'less' if ratio < 1 / _MORE else 'same'}"
+
+
+def agreeing(sources: Mapping[str, Source], change: Change) -> int:
+    """On how many lines a change does the same; 0 where it does different things, or is one edit of a line."""
+    if len(change.edits) == 1 and "\n" not in change.edits[0].text:
+        return 0
+    done: set[tuple[str, ...]] = set()
+    lines = 0
+    for edit in change.edits:
+        old = sources[edit.file].slice(edit.start, edit.end)
+        for before, after in zip(old.split("\n"), edit.text.split("\n"), strict=False):
+            first, second = tokens_of(before), tokens_of(after)
+            if len(first) != len(second):
+                return 0
+            done.update((one, other) for one, other in zip(first, second, strict=True) if one != other)
+            lines += before != after
+    return lines if len(done) == 1 else 0
 
 
 def changed_tokens(edit: TextEdit, source: Source) -> int:

@@ -11,7 +11,7 @@ from wmmadiag.diagnose.evidence import ranked_changes
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.operators.places import Range
-from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.ranking import Ranked, tokens_of
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.suspicion import marks
 
@@ -24,8 +24,8 @@ _RIVALS = 256
 def rivals_beside(
     found: Examined, base: Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
 ) -> list[Tried]:
-    """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; of what
-    puts accesses in order, where these stand.
+    """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; what a
+    line calls; of what puts accesses in order, where these stand.
 
     Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
     round, too.
@@ -37,8 +37,13 @@ def rivals_beside(
     lines = [one.line for one in right[:_NEAREST]]
     if any(puts_in_order(one.change) for one in right[:_NEAREST]):
         lines += [mark.line for mark in marks(base.run.findings, None, None)]
-    done, near = {one.ranked.change for one in tried}, Dependences(sources).beside(lines)
-    rest = [one for one in order if one.line in near and one.change not in done][:_RIVALS]
+    dependences = Dependences(sources)
+    done, near = {one.ranked.change for one in tried}, dependences.beside(lines)
+    put_in = (word for one in right[:_NEAREST] for edit in one.change.edits for word in tokens_of(edit.text))
+    inside = dependences.called_from(lines, put_in) - near
+    left = [one for one in order if one.change not in done]
+    rest = [one for one in left if one.line in near][:_RIVALS]
+    rest += [one for one in left if one.line in inside][:_RIVALS]
     if ledger.effort.wider:
         places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
         _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, known=order, places=places)

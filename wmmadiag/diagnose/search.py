@@ -22,6 +22,9 @@ PARTS = (192, 256, 384, 512)
 """Changes of the first trials, of the second, …; of all further ones the last."""
 _LEFT = 0.1
 """Share of the likelihood that untried changes may hold, of what was tried and is right, for a search to end."""
+_ALIKE = 1 / 16
+"""What a change weighs that does the same on several lines and mends, of one that does not: what these lines agree with
+may be wrong, and changed instead mends as well."""
 _APART = math.log(6.0)
 """How much more a change costs that is compiled by itself (24 ms for 4, SGEMM with 20 KB of source, one core)."""
 _LOOKS = 6
@@ -164,7 +167,8 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
         total = sum(_likelihood(one, best) for one in waiting)
         held = [one.ranked for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
         # What is written for a constant that several places agree on may be what is wrong.
-        right = sum(_likelihood(one, best) for one in _hinted(held, own, ledger.partly))
+        weighed = [(one, _ALIKE if one.alike > 1 else 1.0) for one in _hinted(held, own, ledger.partly)]
+        right = sum(share * _likelihood(one, best) for one, share in weighed)
     weight = by_chance() * total
     ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
     again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
