@@ -148,6 +148,7 @@ def test_policies_of_cuda_and_random_numbers_of_thrust(tmp_path: Path) -> None:
 #include <thrust/device_vector.h>
 #include <thrust/random.h>
 #include <thrust/sequence.h>
+#include <thrust/system/cuda/memory_resource.h>
 #include <thrust/tabulate.h>
 struct Draw {
     __host__ __device__ float operator()(unsigned i) const {
@@ -167,11 +168,34 @@ int main() {
     thrust::tabulate(thrust::device, host.begin(), host.end(), Draw());
     draw<<<1, 8, 0, stream>>>(thrust::raw_pointer_cast(device.data()));
     cudaStreamSynchronize(stream);
+    thrust::device_ptr_memory_resource<thrust::cuda::memory_resource> plain;
+    thrust::device_ptr<void> taken = plain.allocate(64);
+    plain.deallocate(taken, 64);
     printf("%d %d %d\\n", int(numbers[7]), host == device, host[0] != host[7] && host[3] >= 2 && host[3] < 3);
 }
 """
     done = run(tmp_path, text)
     assert done.stdout == "7 1 1\n", done.stderr
+
+
+@pytest.mark.slow
+def test_algorithms_over_memory_of_cudaMalloc_in_a_program_without_vectors(tmp_path: Path) -> None:
+    """What an algorithm is given, the host may touch, whichever of Thrust's headers are there."""
+    text = """#include <cstdio>
+#include <thrust/execution_policy.h>
+#include <thrust/sort.h>
+__global__ void fill(int* x) { x[threadIdx.x] = 8 - threadIdx.x; }
+int main() {
+    int *x, first = 0;
+    cudaMalloc(&x, 8 * sizeof(int));
+    fill<<<1, 8>>>(x);
+    thrust::sort(thrust::device, x, x + 8);
+    cudaMemcpy(&first, x, sizeof first, cudaMemcpyDeviceToHost);
+    printf("%d\\n", first);
+}
+"""
+    done = run(tmp_path, text)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
 
 
 @pytest.mark.slow

@@ -1,19 +1,15 @@
-// Memory of Thrust's vectors: the host's algorithms work on it here, and kernels reach it. So that pointers of cudaMalloc may be given to
-// algorithms, too, that memory is open to the host in a program that includes this.
+// Memory of Thrust's vectors: the host's algorithms work on it here, and kernels reach it.
 #pragma once
 #include <cuda_runtime_api.h>
 #include <thrust/detail/config.h>
 #include <thrust/mr/fancy_pointer_resource.h>
 #include <thrust/mr/new.h>
 #include <thrust/system/cpp/pointer.h>
-
-extern "C" void wmmadiag_open_memory();
+#include <thrust/system/detail/generic/select_system.h>
 
 THRUST_NAMESPACE_BEGIN
 namespace system::cpp {
 namespace detail {
-inline const bool opened = (::wmmadiag_open_memory(), true);
-
 class device_resource final : public thrust::mr::memory_resource<> {
 public:
     void* do_allocate(std::size_t bytes, std::size_t) override {
