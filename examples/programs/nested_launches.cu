@@ -1,5 +1,5 @@
-// Kernels that launch kernels: a sum whose levels launch each other, a tree of printing blocks, an order of streams. `wrong`: the last
-// kernel that is launched writes behind its array.
+// Kernels that launch kernels: a sum whose levels launch each other, a tree of printing blocks, an order of streams. `wrong`: kernels that
+// read what they launched others to write, and change what those read; the last one that is launched writes behind its array.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -66,6 +66,31 @@ __global__ void beyond(int* x) {
     if (threadIdx.x == 0) fill<<<1, 33>>>(x, 7);
 }
 
+__global__ void adds(const int* x, int* sum) { atomicAdd(sum, x[threadIdx.x]); }
+
+__global__ void kept(int* x, int* sum) {
+    x[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        adds<<<1, 16>>>(x, sum);
+        x[16] = 3;  // before the launch that reads it
+        adds<<<1, 1>>>(x + 16, sum);
+        fill<<<1, 17, 0, cudaStreamTailLaunch>>>(x, 9);
+    }
+    atomicAdd(sum, x[threadIdx.x]);
+    x[threadIdx.x] = threadIdx.x;  // what it is already
+}
+
+__global__ void hasty(int* x, int* sum) {
+    fill<<<1, 16>>>(x, 5);
+    *sum += x[3];
+}
+
+__global__ void reuses(int* x, int* sum) {
+    adds<<<1, 16>>>(x, sum);
+    x[2] = 100;
+}
+
 int main(int argc, char** argv) {
     const int n = 100000;
     std::vector<int> numbers(n);
@@ -98,7 +123,10 @@ int main(int argc, char** argv) {
     int total = 0;
     cudaMemcpy(&total, x, sizeof total, cudaMemcpyDeviceToHost);
     printf("total %d\n", total);
+    kept<<<1, 16>>>(x, x + 31);
     if (argc > 1 && strcmp(argv[1], "wrong") == 0) {
+        hasty<<<1, 1>>>(x, x + 31);
+        reuses<<<1, 1>>>(x, x + 31);
         beyond<<<1, 32>>>(x);
         printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
         return 0;

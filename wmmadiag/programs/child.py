@@ -296,6 +296,8 @@ class Served:
             self.told = time.monotonic()
             begun, *others = self.launches()
             self.send(launches=(begun + 1, *others))
+        from wmmadiag.programs.nested_races import Later
+
         outcome = self.launcher.launch(request)
         if outcome.output:
             text = outcome.output.encode()
@@ -321,7 +323,11 @@ class Served:
                     parameters=parameters,
                     cluster=None,
                 )
+                around = self.launcher.nested.around
+                if outcome.grid is not None and not one.tail and (later := Later.of(outcome.grid, one.number)):
+                    self.launcher.nested.around += (later,)
                 error, more = self.run(nested)
+                self.launcher.nested.around = around
                 instructions += more
                 if error:
                     break

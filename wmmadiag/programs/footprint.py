@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.emulator.observer import AccessKind, MemorySpace, WarpPlace
 from wmmadiag.launch import DeviceMemory
+from wmmadiag.programs.nested import QUEUE
 
 READ, WRITE, ATOMIC = range(3)
 """`Touch` of native/ordering.hpp."""
@@ -31,8 +32,10 @@ class Footprint:
     """An observer of one launch."""
 
     memory: Sequence[DeviceMemory]  # of the device
+    timed: bool = False  # whether a mark says which access was the last of its kind, from 1
     complete: bool = True  # whether all accesses were noted
-    _marks: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
+    counters: list[int] = field(default_factory=list)  # program counters of the accesses, where they are timed
+    _marks: dict[tuple[int, int], NDArray[np.int32] | NDArray[np.bool_]] = field(default_factory=dict)
     _count: int = 0
     _seen: set[tuple[int, int, int, bytes]] = field(default_factory=set)
 
@@ -42,7 +45,6 @@ class Footprint:
 
     def on_memory(self, where: WarpPlace, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
         """Note an access of a warp."""
-        del where
         if space not in (MemorySpace.GLOBAL, MemorySpace.GENERIC) or not self.complete:
             return
         self._count += 1
@@ -50,15 +52,17 @@ class Footprint:
             self.complete = False
             return
         access = (kind, active, size, addresses)
-        if access in self._seen:
+        if self.timed:
+            self.counters.append(where[2])
+        elif access in self._seen:
             return
-        if len(self._seen) < _KEPT:
+        elif len(self._seen) < _KEPT:
             self._seen.add(access)
         first = int.from_bytes(addresses[:8], "little")
         if active == _ALL_LANES and addresses == (_IN_ROW * size + first).tobytes():
             at = bisect.bisect_right(self._starts, first) - 1
             if at >= 0 and (start := first - self._starts[at]) + 32 * size <= self._live[at].data.size:
-                self._marks_of(at, kind)[start : start + 32 * size] = True
+                self._marks_of(at, kind)[start : start + 32 * size] = self._count if self.timed else True
                 return
         lanes = np.frombuffer(addresses, np.uint64).astype(np.int64)
         if active != _ALL_LANES:
@@ -73,23 +77,30 @@ class Footprint:
             if at >= 0 and lane + size <= self._starts[at] + self._live[at].data.size:
                 self._mark(at, kind, np.array([lane - self._starts[at]]), size)
 
-    def _marks_of(self, at: int, kind: int) -> NDArray[np.bool_]:
+    def _marks_of(self, at: int, kind: int) -> NDArray[np.int32] | NDArray[np.bool_]:
         key = (at, _TOUCHES[kind])
         marks = self._marks.get(key)
         if marks is None:
-            marks = self._marks[key] = np.zeros(self._live[at].data.size, np.bool_)
+            marks = self._marks[key] = np.zeros(self._live[at].data.size, np.int32 if self.timed else np.bool_)
         return marks
 
     def _mark(self, at: int, kind: int, offsets: NDArray[np.int64], size: int) -> None:
-        marks = self._marks_of(at, kind)
+        marks, mark = self._marks_of(at, kind), self._count if self.timed else True
         if int(offsets[-1] - offsets[0]) == size * (len(offsets) - 1) and np.all(np.diff(offsets) == size):
-            marks[int(offsets[0]) : int(offsets[-1]) + size] = True
+            marks[int(offsets[0]) : int(offsets[-1]) + size] = mark
         else:
-            marks[(offsets[:, None] + np.arange(size)).reshape(-1)] = True
+            marks[(offsets[:, None] + np.arange(size)).reshape(-1)] = mark
+
+    def marks(self, address: int, touch: int) -> NDArray[np.int32] | NDArray[np.bool_] | None:
+        """The marks of an allocation's bytes; None where none of them was touched so."""
+        at = bisect.bisect_left(self._starts, address)
+        return self._marks.get((at, touch)) if self._starts[at : at + 1] == [address] else None
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """(address, bytes, READ, WRITE or ATOMIC) of all that was touched."""
+        """(address, bytes, READ, WRITE or ATOMIC) of all memory of the program's that was touched."""
         for (at, touch), marks in self._marks.items():
-            edges = np.flatnonzero(np.diff(marks.astype(np.int8), prepend=0, append=0))
+            if self._live[at].name.startswith(QUEUE):
+                continue
+            edges = np.flatnonzero(np.diff((marks != 0).astype(np.int8), prepend=0, append=0))
             for begin, end in edges.reshape(-1, 2):
                 yield self._starts[at] + int(begin), int(end - begin), touch

@@ -20,7 +20,7 @@ from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
 from wmmadiag.programs.kernel_names import base_name
-from wmmadiag.programs.nested import QUEUE
+from wmmadiag.programs.nested_races import Grid, NestedRaces
 from wmmadiag.programs.progress import BlockProgress
 from wmmadiag.programs.repeats import Alike, Repeats, Stretch
 from wmmadiag.programs.rows import FEWEST, MOST, in_turns, turns_of
@@ -69,6 +69,7 @@ class LaunchOutcome:
     findings: tuple[ReportedFinding, ...]
     watched: bool
     note: str = ""  # what was not looked for
+    grid: Grid | None = None  # what a grid that launches others did, in its order
 
 
 _Key: TypeAlias = "tuple[int, Dim3, Dim3, int, Dim3 | None, bytes]"
@@ -94,6 +95,7 @@ class Launcher:
     # the plain name of the kernel that does nothing, "*" for all: what a program says then is not about it
     idle: str = ""
     halves: bool = False  # whether it does half of what it does instead: the rest of each array stays as it was
+    nested: NestedRaces = field(default_factory=NestedRaces)
     progress: BlockProgress = field(default_factory=BlockProgress)  # tells of long launches
     # is told of each launch that is like none before
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
@@ -120,7 +122,7 @@ class Launcher:
             alike.count += 1
             self._tell(request, known.stretches)
             return LaunchOutcome(0, known.instructions, "", (), False)
-        watch = bool(self.checks) and (self.every or alike.count == 0)
+        watch = bool(self.checks) and (self.every or alike.count == 0 or bool(self.nested.around))
         self.watched += watch
         memory = self.memory()
         before = self.repeats.before(alike, memory)
@@ -176,8 +178,12 @@ class Launcher:
         blocks = request.grid[0] * request.grid[1] * request.grid[2]
         sample = self.sample if watch and self.sample < blocks else 0
         self.sampled += sample != 0
-        told = [one for one in memory if not one.name.startswith(QUEUE)]
-        footprint = Footprint(told) if request.streams and self.checks and not sample else None
+        footprint = Footprint(memory) if request.streams and self.checks and not sample else None
+        grid = None
+        if watch and not sample and (kernel.launches or self.nested.around):
+            grid = self.nested.observer(memory, kernel.name, emulated.kernel)
+            footprint = grid or footprint
+        before = self.nested.before(memory) if grid is not None else {}
         if footprint is not None or sample:
             how = replace(emulated.options, observer=footprint, sample=sample)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
@@ -202,6 +208,8 @@ class Launcher:
                     self.settled += settled
             instructions, output = stats.warp_instructions, stats.output
             findings = runs.reported()
+            if grid is not None:
+                findings += tuple(self.nested.found(grid, memory, before))
         except KernelFault as fault:
             end = died(fault)
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
@@ -209,9 +217,9 @@ class Launcher:
         asked = emulated.options.checks
         left_out = sorted(set(asked) - set(watchable(emulated.kernel, launch, asked)))
         note = f"{kernel.name}: not watched for {' and '.join(left_out)}, since a cluster has more than 32 warps"
-        outcome = LaunchOutcome(error, instructions, output, findings, watch, note if left_out else "")
+        outcome = LaunchOutcome(error, instructions, output, findings, watch, note if left_out else "", grid)
         stretches: tuple[Stretch, ...] = ()
-        if footprint is not None:
+        if footprint is not None and request.streams:
             self.unfollowed += not footprint.complete
             stretches = tuple(footprint.stretches()) if footprint.complete else ()
         self._tell(request, stretches)

@@ -40,6 +40,8 @@ class NestedLaunch:
     block: Dim3
     shared: int
     parameters: bytes
+    number: int  # its place in the queue
+    tail: bool  # whether it runs once the grid that launched it is done
 
 
 OWN = {1: "wmmadiag_copied", 2: "wmmadiag_filled"}
@@ -64,14 +66,27 @@ def taken(view: int) -> Sequence[NestedLaunch]:
     """
     head = (ctypes.c_uint32 * 4).from_address(view)
     begun = min(head[0], _MOST)
-    records = [_Launch.from_address(view + _HEAD + number * _RECORD) for number in range(begun)]
-    launched = sorted((one for one in records if one.turn), key=lambda one: (one.stream == _TAIL, one.turn))
+    records = [(number, _Launch.from_address(view + _HEAD + number * _RECORD)) for number in range(begun)]
+    launched = sorted((one for one in records if one[1].turn), key=lambda one: (one[1].stream == _TAIL, one[1].turn))
     found = [
-        NestedLaunch(one.kernel, tuple(one.grid), tuple(one.block), one.shared, bytes(one.parameters))
-        for one in launched
+        NestedLaunch(
+            one.kernel,
+            tuple(one.grid),
+            tuple(one.block),
+            one.shared,
+            bytes(one.parameters),
+            number,
+            one.stream == _TAIL,
+        )
+        for number, one in launched
     ]
     head[0] = head[1] = 0
     return found
+
+
+def turn_at(number: int) -> int:
+    """The offset in the queue's bytes of what is written last where a launch is made."""
+    return _HEAD + number * _RECORD + _Launch.turn.offset
 
 
 def entry_at(address: int, names: Iterable[str], address_of: Callable[[str], int]) -> str | None:
