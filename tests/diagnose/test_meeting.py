@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.tree import parse
-from wmmadiag.diagnose.meeting import function_at, homes, sides, through_two_pointers, waiting
+from wmmadiag.diagnose.meeting import function_at, homes, ordered_by, sides, through_two_pointers, waiting
 from wmmadiag.place import Place
 
 SOURCE = b"""__device__ void put(float* to, float v) { to[threadIdx.x] = v; }
@@ -54,6 +57,19 @@ def test_the_access_that_has_to_wait_is_told_from_the_one_before_the_change() ->
     # In `put`, which line 14 calls: line 14 is over before line 15 waits.
     assert waiting([race(at(14), at(15))], ("k.cu", 1), "put") == Place("k.cu", 15)
     assert waiting([], ("k.cu", 1), "put") is None
+    helper = Place("k.cu", 9, 5, inlined_at=Place("k.cu", 40, 9))
+    assert waiting([race(Place("k.cu", 31), helper)], ("k.cu", 32), "k") == Place("k.cu", 40)
+    assert waiting([race(Place("k.cu", 31), helper)], ("k.cu", 40), "k") == Place("k.cu", 31)  # the other one of both
+    assert waiting([race(helper, Place("k.cu", 31))], ("k.cu", 35), "k") == Place("k.cu", 40)
+
+
+def test_what_a_changed_run_still_has_is_not_put_in_order() -> None:
+    unset = Finding("uninitialised", "output", Level.ERROR, "", at(14), at(15))
+    first: Any = SimpleNamespace(findings=[unset, race(READ, WRITE)])
+    kept: Any = SimpleNamespace(findings=[race(READ, WRITE)])
+    mended: Any = SimpleNamespace(findings=[])
+    assert ordered_by(first, [mended]) == [race(READ, WRITE)]
+    assert ordered_by(first, [mended, kept]) == []
 
 
 def test_pointers_into_one_memory_may_overlap() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import parse
-from wmmadiag.diagnose.causes import _too_early
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed, fresh
 from wmmadiag.diagnose.effort import effort_named
@@ -352,22 +349,6 @@ __global__ void k() { once(); twice(); twice(); for (int i = 0; i < 2; ++i) { of
     places = ("int a", "int b", "int c", "once();")
     found = {name: _done(sources, "k.cu", text.index(name.encode()), 4) for name in places}
     assert found == {"int a": 1, "int b": 16 + 16 * 16, "int c": 2, "once();": 1}
-
-
-def test_beside_a_missing_barrier_stands_the_access_that_comes_too_early() -> None:
-    helper = Place("k.cu", 9, 5, inlined_at=Place("k.cu", 40, 9))
-    race = Finding("races", "read-write", Level.ERROR, "nothing orders them", Place("k.cu", 31), helper)
-    unset = Finding("uninitialised", "output", Level.ERROR, "never written", Place("k.cu", 50), Place("k.cu", 51))
-    first: Any = SimpleNamespace(findings=[unset, race])
-
-    def mended(*findings: Finding) -> Any:
-        return SimpleNamespace(runs=[SimpleNamespace(findings=findings)])
-
-    assert _too_early(first, mended(), ("k.cu", 32)) == Place("k.cu", 40)
-    assert _too_early(first, mended(), ("k.cu", 40)) == Place("k.cu", 31)  # the other one of both
-    assert _too_early(first, mended(race), ("k.cu", 32)) is None
-    turned: Any = SimpleNamespace(findings=[replace(race, place=helper, other=Place("k.cu", 31))])
-    assert _too_early(turned, mended(), ("k.cu", 35)) == Place("k.cu", 40)  # what is behind has to wait
 
 
 def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
