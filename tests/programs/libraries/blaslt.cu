@@ -150,6 +150,46 @@ int main() {
         for (int p = 0; p < k; ++p) sum += float(fa[p + 4 * k]) * float(fb[p + 1 * k]);
         expect(float(back(out, m * n)[4 + m]) == float(__nv_bfloat16(float(2 * sum))), "fp8");
     }
+    {  // a batch whose matrices lie where arrays of pointers say
+        Product product(handle, CUDA_R_32F, CUDA_R_32F, m, n, k);
+        auto a2 = random<float>(m * k), b2 = random<float>(n * k);
+        float *ds[2] = {device(std::vector<float>(m * n)), device(std::vector<float>(m * n))};
+        float** as = device(std::vector<float*>{da, device(a2)});
+        float** bs = device(std::vector<float*>{db, device(b2)});
+        float** outs = device(std::vector<float*>{ds[0], ds[1]});
+        const cublasLtBatchMode_t mode = CUBLASLT_BATCH_MODE_POINTER_ARRAY;
+        const int batches = 2;
+        for (auto layout : {product.a, product.b, product.d}) {
+            ok(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches), "count");
+            ok(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, &mode, sizeof mode), "mode");
+        }
+        product.run(as, bs, outs);
+        double sum = 0;
+        for (int p = 0; p < k; ++p) sum += a2[p + 4 * k] * b2[p + 1 * k];
+        expect(back(ds[0], m * n)[3 + 2 * m] == at(3, 2) && back(ds[1], m * n)[4 + m] == float(sum), "pointers");
+    }
+    {  // complex numbers whose parts lie apart
+        auto fa = random<__half>(2 * m * k), fb = random<__half>(2 * n * k);
+        auto *pa = device(fa), *pb = device(fb);
+        auto* out = device(std::vector<__half>(2 * m * n));
+        Product product(handle, CUDA_C_16F, CUDA_C_16F, m, n, k);
+        product.set(CUBLASLT_MATMUL_DESC_SCALE_TYPE, int(CUDA_C_32F));
+        const int64_t planes[] = {m * k * 2, n * k * 2, m * n * 2};
+        int which = 0;
+        for (auto layout : {product.a, product.b, product.d}) {
+            ok(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, &planes[which++], sizeof(int64_t)), "plane");
+        }
+        const float2 one = {1, 0}, none = {0, 0};
+        ok(cublasLtMatmul(handle, product.desc, &one, pa, product.a, pb, product.b, &none, out, product.d, out, product.d, nullptr, nullptr, 0, 0),
+           "planar");
+        double real = 0, imaginary = 0;
+        for (int p = 0; p < k; ++p) {
+            const float ar = fa[p + 4 * k], ai = fa[m * k + p + 4 * k], br = fb[p + k], bi = fb[n * k + p + k];
+            real += ar * br - ai * bi, imaginary += ar * bi + ai * br;
+        }
+        auto got = back(out, 2 * m * n);
+        expect(float(got[4 + m]) == float(__half(float(real))) && float(got[m * n + 4 + m]) == float(__half(float(imaginary))), "planes");
+    }
     {  // a type that is not offered is refused, not computed
         Product product(handle, CUDA_R_4F_E2M1, CUDA_R_32F, m, n, k);
         cublasLtMatmulHeuristicResult_t found;

@@ -34,6 +34,8 @@ Field layout_field(Layout& x, int attribute) {
         case CUBLASLT_MATRIX_LAYOUT_LD: return field(x.ld);
         case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return field(x.batches);
         case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: return field(x.batch_stride);
+        case CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET: return field(x.plane);
+        case CUBLASLT_MATRIX_LAYOUT_BATCH_MODE: return field(x.batch_mode);
         default: return {nullptr, 0};
     }
 }
@@ -224,7 +226,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     return refused(caller(matmul_name), [&] {
         const View va{a, inside<Layout>(a_layout)}, vb{b, inside<Layout>(b_layout)}, vc{c, inside<Layout>(c_layout)}, vd{d, inside<Layout>(d_layout)};
         const Matmul matmul = checked(inside<Description>(desc), va.layout, vb.layout, vc.layout, vd.layout, {matmul_name, stream, false});
-        if (is_complex(matmul.d_type)) matmul.run<Complex>(alpha, va, vb, beta, vc, vd);
+        if (is_complex(matmul.d_type) || vd.layout.plane != 0) matmul.run<Complex>(alpha, va, vb, beta, vc, vd);
         else matmul.run<double>(alpha, va, vb, beta, vc, vd);
     });
 }

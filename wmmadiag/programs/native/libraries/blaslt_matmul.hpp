@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <type_traits>
 #include <vector>
 
 #include "blas.hpp"
@@ -16,8 +17,22 @@ using namespace libraries;
 struct Layout {
     uint64_t rows, cols;
     int64_t ld, batch_stride;
+    int64_t plane;  // of complex numbers, bytes from their real to their imaginary parts; 0: side by side
     uint32_t type;
-    int32_t order, batches;
+    int32_t order, batches, batch_mode;
+
+    /// Of what lies in memory: real numbers where parts lie apart.
+    cudaDataType stored() const {
+        const auto whole = static_cast<cudaDataType>(type);
+        if (plane == 0) return whole;
+        switch (whole) {
+            case CUDA_C_16F: return CUDA_R_16F;
+            case CUDA_C_16BF: return CUDA_R_16BF;
+            case CUDA_C_32F: return CUDA_R_32F;
+            case CUDA_C_64F: return CUDA_R_64F;
+            default: throw not_offered("cublasLtMatmul", "with planes, the type", whole);
+        }
+    }
 };
 
 struct Description {
@@ -39,10 +54,18 @@ struct View {
     bool by_rows() const { return layout.order == CUBLASLT_ORDER_ROW; }
     Lines lines() const {
         const uint64_t length = by_rows() ? layout.cols : layout.rows, lines = by_rows() ? layout.rows : layout.cols;
-        return {data, static_cast<cudaDataType>(layout.type), length, lines, static_cast<size_t>(layout.ld)};
+        return {data, layout.stored(), length, lines, static_cast<size_t>(layout.ld)};
     }
+    View imaginary() const { return {static_cast<const char*>(data) + layout.plane, layout}; }
     View of_batch(int i) const {
-        const auto size = static_cast<int64_t>(element_size(static_cast<cudaDataType>(layout.type)));
+        if (layout.batch_mode == CUBLASLT_BATCH_MODE_POINTER_ARRAY) {
+            const size_t count = static_cast<size_t>(layout.batches);
+            const Lines pointers{data, CUDA_R_64F, count, 1, count};
+            const std::byte* at = reach(matmul_name, pointers, Access::read);
+            expect_written(matmul_name, pointers);
+            return {reinterpret_cast<const void* const*>(at)[i], layout};
+        }
+        const auto size = static_cast<int64_t>(element_size(layout.stored()));
         return {static_cast<const char*>(data) + (layout.batches > 1 ? i * layout.batch_stride * size : 0), layout};
     }
 };
@@ -58,6 +81,11 @@ std::vector<S> turned(const std::vector<S>& from, size_t rows, size_t cols) {
 template <class S>
 std::vector<S> rows_of(const View& view, int op) {
     std::vector<S> values = fetch<S>(matmul_name, view.lines());
+    if constexpr (std::is_same_v<S, Complex>)
+        if (view.layout.plane != 0) {
+            const std::vector<double> imaginary = fetch<double>(matmul_name, view.imaginary().lines());
+            for (size_t i = 0; i < values.size(); ++i) values[i].imag(imaginary[i]);
+        }
     if (!view.by_rows()) values = turned(values, view.layout.cols, view.layout.rows);
     if (op != CUBLAS_OP_N) values = turned(values, view.layout.rows, view.layout.cols);
     if (op == CUBLAS_OP_C)
@@ -67,7 +95,15 @@ std::vector<S> rows_of(const View& view, int op) {
 
 template <class S>
 void put_rows(const View& view, const std::vector<S>& values) {
-    put(matmul_name, view.lines(), view.by_rows() ? values : turned(values, view.layout.rows, view.layout.cols));
+    const std::vector<S> lines = view.by_rows() ? values : turned(values, view.layout.rows, view.layout.cols);
+    if constexpr (std::is_same_v<S, Complex>)
+        if (view.layout.plane != 0) {
+            std::vector<double> real(lines.size()), imaginary(lines.size());
+            for (size_t i = 0; i < lines.size(); ++i) real[i] = lines[i].real(), imaginary[i] = lines[i].imag();
+            put(matmul_name, view.lines(), real);
+            return put(matmul_name, view.imaginary().lines(), imaginary);
+        }
+    put(matmul_name, view.lines(), lines);
 }
 
 // cuBLASLt's GELU is the one with tanh (its reference: "GELU tanh approximation").
@@ -203,7 +239,10 @@ struct Matmul {
 };
 
 inline void check_shape(const char* operand, const Layout& layout, uint64_t rows, uint64_t cols) {
-    known_type(matmul_name, operand, static_cast<cudaDataType>(layout.type));
+    known_type(matmul_name, operand, layout.stored());
+    if (layout.batch_mode != CUBLASLT_BATCH_MODE_STRIDED && layout.batch_mode != CUBLASLT_BATCH_MODE_POINTER_ARRAY)
+        throw not_offered(matmul_name, "batch mode", layout.batch_mode);
+    if (layout.plane != 0 && layout.batches > 1) throw not_offered(matmul_name, "with planes, a batch of", layout.batches);
     char format[96];
     std::snprintf(format, sizeof format, "%s has %%lld rows, the product needs %%lld", operand);
     if (layout.rows != rows) throw invalid(matmul_name, format, static_cast<long long>(layout.rows), static_cast<long long>(rows));
