@@ -222,6 +222,40 @@ int main() {
             EXPECT(cusparseXcsrilu02_zeroPivot(h, info, &position) == CUSPARSE_STATUS_ZERO_PIVOT && position == base);
         }
     }
+    for (int base : {0, 1}) {  // blocked and sliced formats: 4 by 6, as a dense matrix and back
+        const auto from = base == 0 ? CUSPARSE_INDEX_BASE_ZERO : CUSPARSE_INDEX_BASE_ONE;
+        constexpr auto narrow = CUSPARSE_INDEX_32I;
+        const Numbers full = {0, 0, 1, 2, 0, 0, 0, 0, 3, 4, 0, 0, 5, 6, 0, 0, 7, 8, 9, 10, 0, 0, 11, 12};
+        const Numbers ell = {1, 2, 0, 0, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 12};
+        const auto shifted = [&](std::vector<int> places) {
+            for (auto& one : places) one += one >= 0 ? base : 0;
+            return device(places);
+        };
+        cusparseSpMatDescr_t made[4];
+        double* ell_values = device(ell);
+        OK(cusparseCreateBlockedEll(&made[0], 4, 6, 2, 4, shifted({1, -1, 0, 2}), ell_values, narrow, from, CUDA_R_64F));
+        OK(cusparseCreateSlicedEll(&made[1], 4, 6, 12, 12, 2, shifted({0, 4, 12}), shifted({2, 2, 3, 3, 0, 0, 1, 1, 4, 4, 5, 5}),
+                                   device(Numbers{1, 3, 2, 4, 5, 9, 6, 10, 7, 11, 8, 12}), narrow, narrow, from, CUDA_R_64F));
+        OK(cusparseCreateBsr(&made[2], 2, 3, 3, 2, 2, shifted({0, 1, 3}), shifted({1, 0, 2}), device(Numbers{1, 2, 3, 4, 5, 6, 9, 10, 7, 8, 11, 12}),
+                             narrow, narrow, from, CUDA_R_64F, CUSPARSE_ORDER_ROW));
+        OK(cusparseCreateBsr(&made[3], 2, 3, 3, 2, 2, shifted({0, 1, 3}), shifted({1, 0, 2}), device(Numbers{1, 3, 2, 4, 5, 9, 6, 10, 7, 11, 8, 12}),
+                             narrow, narrow, from, CUDA_R_64F, CUSPARSE_ORDER_COL));
+        cusparseDnMatDescr_t dense;
+        double* out = device(Numbers(24));
+        OK(cusparseCreateDnMat(&dense, 4, 6, 6, out, CUDA_R_64F, CUSPARSE_ORDER_ROW));
+        for (const auto one : made) {
+            OK(cusparseSparseToDense(h, one, dense, CUSPARSE_SPARSETODENSE_ALG_DEFAULT, nullptr));
+            EXPECT(host(out, 24) == full);
+            cudaMemset(out, 0, 24 * sizeof(double));
+        }
+        cudaMemcpy(out, full.data(), 24 * sizeof(double), cudaMemcpyHostToDevice);
+        cudaMemset(ell_values, 0, 16 * sizeof(double));
+        OK(cusparseDenseToSparse_analysis(h, dense, made[0], CUSPARSE_DENSETOSPARSE_ALG_DEFAULT, nullptr));
+        OK(cusparseDenseToSparse_convert(h, dense, made[0], CUSPARSE_DENSETOSPARSE_ALG_DEFAULT, nullptr));
+        EXPECT(host(ell_values, 16) == ell);
+        if (base == 0)
+            EXPECT(cusparseDenseToSparse_analysis(h, dense, made[1], CUSPARSE_DENSETOSPARSE_ALG_DEFAULT, nullptr) == CUSPARSE_STATUS_NOT_SUPPORTED);
+    }
     OK(cusparseDestroy(h));
     std::puts(wrong == 0 ? "all as expected" : "not all as expected");
     return wrong != 0;

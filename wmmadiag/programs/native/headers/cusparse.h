@@ -43,7 +43,14 @@ enum cusparseFillMode_t { CUSPARSE_FILL_MODE_LOWER = 0, CUSPARSE_FILL_MODE_UPPER
 enum cusparseDiagType_t { CUSPARSE_DIAG_TYPE_NON_UNIT = 0, CUSPARSE_DIAG_TYPE_UNIT = 1 };
 enum cusparseIndexBase_t { CUSPARSE_INDEX_BASE_ZERO = 0, CUSPARSE_INDEX_BASE_ONE = 1 };
 enum cusparseOperation_t { CUSPARSE_OPERATION_NON_TRANSPOSE = 0, CUSPARSE_OPERATION_TRANSPOSE = 1, CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE = 2 };
-enum cusparseFormat_t { CUSPARSE_FORMAT_CSR = 1, CUSPARSE_FORMAT_CSC = 2, CUSPARSE_FORMAT_COO = 3 };
+enum cusparseFormat_t {
+    CUSPARSE_FORMAT_CSR = 1,
+    CUSPARSE_FORMAT_CSC = 2,
+    CUSPARSE_FORMAT_COO = 3,
+    CUSPARSE_FORMAT_BLOCKED_ELL = 5,
+    CUSPARSE_FORMAT_BSR = 6,
+    CUSPARSE_FORMAT_SLICED_ELL = 7
+};
 enum cusparseOrder_t { CUSPARSE_ORDER_COL = 1, CUSPARSE_ORDER_ROW = 2 };
 enum cusparseIndexType_t { CUSPARSE_INDEX_16U = 1, CUSPARSE_INDEX_32I = 2, CUSPARSE_INDEX_64I = 3 };
 enum cusparseSpMatAttribute_t { CUSPARSE_SPMAT_FILL_MODE = 0, CUSPARSE_SPMAT_DIAG_TYPE = 1 };
@@ -154,6 +161,14 @@ cusparseStatus_t cusparseCreateCoo(cusparseSpMatDescr_t* to, int64_t rows, int64
 cusparseStatus_t cusparseCreateConstCoo(cusparseConstSpMatDescr_t* to, int64_t rows, int64_t cols, int64_t nnz, const void* lines,
                                         const void* columns, const void* values, cusparseIndexType_t index, cusparseIndexBase_t base,
                                         cudaDataType type);
+cusparseStatus_t cusparseCreateBlockedEll(cusparseSpMatDescr_t* to, int64_t rows, int64_t cols, int64_t side, int64_t width, void* columns,
+                                          void* values, cusparseIndexType_t index, cusparseIndexBase_t base, cudaDataType type);
+cusparseStatus_t cusparseCreateSlicedEll(cusparseSpMatDescr_t* to, int64_t rows, int64_t cols, int64_t nnz, int64_t stored, int64_t slice,
+                                         void* offsets, void* columns, void* values, cusparseIndexType_t offset, cusparseIndexType_t index,
+                                         cusparseIndexBase_t base, cudaDataType type);
+cusparseStatus_t cusparseCreateBsr(cusparseSpMatDescr_t* to, int64_t rows, int64_t cols, int64_t blocks, int64_t block_rows, int64_t block_cols,
+                                   void* offsets, void* columns, void* values, cusparseIndexType_t offset, cusparseIndexType_t index,
+                                   cusparseIndexBase_t base, cudaDataType type, cusparseOrder_t order);
 cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t mat);
 cusparseStatus_t cusparseCsrGet(cusparseSpMatDescr_t mat, int64_t* rows, int64_t* cols, int64_t* nnz, void** offsets, void** columns, void** values,
                                 cusparseIndexType_t* offset, cusparseIndexType_t* index, cusparseIndexBase_t* base, cudaDataType* type);

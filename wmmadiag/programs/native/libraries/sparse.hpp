@@ -50,6 +50,12 @@ struct cusparseSpMatDescr {
     cusparseDiagType_t diag = CUSPARSE_DIAG_TYPE_NON_UNIT;
     int batches = 1;
     int64_t next_lines = 0, next = 0;  // elements to the next matrix of a batch: of its offsets or rows, of its columns and values
+    // Of blocked and sliced formats: rows and columns of a block (rows of a slice), values that lie in memory, those of a row (blocked ELL),
+    // and the order in a block (BSR).
+    int64_t block_rows = 1, block_cols = 1, stored = 0, width = 0;
+    cusparseOrder_t order = CUSPARSE_ORDER_ROW;
+
+    bool in_blocks() const { return format != CUSPARSE_FORMAT_CSR && format != CUSPARSE_FORMAT_CSC && format != CUSPARSE_FORMAT_COO; }
 };
 struct cusparseSpSVDescr {
     bool analysed = false;

@@ -119,6 +119,32 @@ cusparseStatus_t cusparseCreateConstCoo(cusparseConstSpMatDescr_t* to, int64_t r
                                         cudaDataType type) {
     return matrix(to, CUSPARSE_FORMAT_COO, rows, cols, nnz, lines, columns, values, index, index, base, type);
 }
+cusparseStatus_t cusparseCreateBlockedEll(cusparseSpMatDescr_t* to, int64_t rows, int64_t cols, int64_t side, int64_t width, void* columns,
+                                          void* values, cusparseIndexType_t index, cusparseIndexBase_t base, cudaDataType type) {
+    if (side < 1 || rows % side != 0 || cols % side != 0 || width < 0 || width % side != 0) return CUSPARSE_STATUS_INVALID_VALUE;
+    const auto status = matrix(to, CUSPARSE_FORMAT_BLOCKED_ELL, rows, cols, rows * width, nullptr, columns, values, index, index, base, type);
+    if (status == CUSPARSE_STATUS_SUCCESS) (*to)->block_rows = (*to)->block_cols = side, (*to)->width = width, (*to)->stored = rows * width;
+    return status;
+}
+cusparseStatus_t cusparseCreateSlicedEll(cusparseSpMatDescr_t* to, int64_t rows, int64_t cols, int64_t nnz, int64_t stored, int64_t slice,
+                                         void* offsets, void* columns, void* values, cusparseIndexType_t offset, cusparseIndexType_t index,
+                                         cusparseIndexBase_t base, cudaDataType type) {
+    if (slice < 1 || stored < nnz) return CUSPARSE_STATUS_INVALID_VALUE;
+    const auto status = matrix(to, CUSPARSE_FORMAT_SLICED_ELL, rows, cols, nnz, offsets, columns, values, offset, index, base, type);
+    if (status == CUSPARSE_STATUS_SUCCESS) (*to)->block_rows = slice, (*to)->stored = stored;
+    return status;
+}
+cusparseStatus_t cusparseCreateBsr(cusparseSpMatDescr_t* to, int64_t rows, int64_t cols, int64_t blocks, int64_t block_rows, int64_t block_cols,
+                                   void* offsets, void* columns, void* values, cusparseIndexType_t offset, cusparseIndexType_t index,
+                                   cusparseIndexBase_t base, cudaDataType type, cusparseOrder_t order) {
+    if (block_rows < 1 || block_cols < 1) return CUSPARSE_STATUS_INVALID_VALUE;
+    const int64_t stored = blocks * block_rows * block_cols;
+    const auto status =
+        matrix(to, CUSPARSE_FORMAT_BSR, rows * block_rows, cols * block_cols, stored, offsets, columns, values, offset, index, base, type);
+    if (status == CUSPARSE_STATUS_SUCCESS)
+        (*to)->block_rows = block_rows, (*to)->block_cols = block_cols, (*to)->stored = stored, (*to)->order = order;
+    return status;
+}
 cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t mat) { return gone(mat); }
 cusparseStatus_t cusparseCsrGet(cusparseSpMatDescr_t mat, int64_t* rows, int64_t* cols, int64_t* nnz, void** offsets, void** columns, void** values,
                                 cusparseIndexType_t* offset, cusparseIndexType_t* index, cusparseIndexBase_t* base, cudaDataType* type) {

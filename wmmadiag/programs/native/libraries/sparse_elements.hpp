@@ -20,6 +20,39 @@ inline IndexReader reader(const char* name, const void* data, cusparseIndexType_
     return {at, type == CUSPARSE_INDEX_64I, base};
 }
 
+/// Calls `visit` with the row, the column and the number of each place of a blocked or sliced format, in the values' order; those that a column
+/// of -1 leaves out have none.
+template <class Visit>
+void each_stored(const char* name, const cusparseSpMatDescr& a, const Visit& visit) {
+    if (a.format == CUSPARSE_FORMAT_BLOCKED_ELL) {
+        const int64_t side = a.block_rows, across = a.width / side;
+        const auto block = reader(name, a.minor, a.minor_index, static_cast<size_t>(a.rows / side * across), a.base);
+        for (int64_t i = 0; i < a.stored; ++i) {
+            const int64_t row = i / a.width, at = i % a.width, column = block(static_cast<size_t>(row / side * across + at / side));
+            if (column + a.base >= 0) visit(row, column * side + at % side, static_cast<size_t>(i));
+        }
+        return;
+    }
+    const bool slices = a.format == CUSPARSE_FORMAT_SLICED_ELL;
+    const int64_t lines = (a.rows + a.block_rows - 1) / a.block_rows, size = slices ? a.block_rows : a.block_rows * a.block_cols;
+    const auto offsets = indices(name, a.lines, a.line_index, lines + 1, a.base);
+    offsets_hold(name, offsets, slices ? a.stored : a.stored / size);
+    const auto minor = reader(name, a.minor, a.minor_index, static_cast<size_t>(offsets.back()), a.base);
+    const int64_t all = slices ? offsets.back() : offsets.back() * size;
+    for (int64_t i = 0, line = 0; i < all; ++i) {
+        while (i >= offsets[static_cast<size_t>(line) + 1] * (slices ? 1 : size)) ++line;
+        const int64_t column = minor(static_cast<size_t>(slices ? i : i / size));
+        if (column + a.base < 0) continue;
+        if (slices) {
+            visit(line * size + (i - offsets[static_cast<size_t>(line)]) % size, column, static_cast<size_t>(i));
+            continue;
+        }
+        const int64_t in = i % size, by_rows = a.order == CUSPARSE_ORDER_ROW;
+        const int64_t down = by_rows ? in / a.block_cols : in % a.block_rows, right = by_rows ? in % a.block_cols : in / a.block_rows;
+        visit(line * a.block_rows + down, column * a.block_cols + right, static_cast<size_t>(i));
+    }
+}
+
 /// Calls `visit` with the row, the column and the number of each element.
 template <class Visit>
 void each_place(const char* name, const cusparseSpMatDescr& a, const Visit& visit) {
@@ -30,6 +63,7 @@ void each_place(const char* name, const cusparseSpMatDescr& a, const Visit& visi
         inside(name, "column", column, a.cols, i);
         visit(row, column, i);
     };
+    if (a.in_blocks()) return each_stored(name, a, one);
     const auto nnz = static_cast<size_t>(a.nnz);
     if (a.format == CUSPARSE_FORMAT_COO) {
         const auto major = reader(name, a.lines, a.line_index, nnz, a.base), minor = reader(name, a.minor, a.minor_index, nnz, a.base);
@@ -45,6 +79,7 @@ void each_place(const char* name, const cusparseSpMatDescr& a, const Visit& visi
 }
 /// How many elements there are: by offsets it may be fewer than the matrix was made with.
 inline int64_t count_of(const char* name, const cusparseSpMatDescr& a) {
+    if (a.in_blocks()) return a.stored;
     if (a.format == CUSPARSE_FORMAT_COO) return a.nnz;
     const auto lines = static_cast<size_t>(a.format == CUSPARSE_FORMAT_CSC ? a.cols : a.rows);
     return reader(name, a.lines, a.line_index, lines + 1, a.base)(lines);
@@ -101,6 +136,11 @@ inline cusparseSpMatDescr nth(cusparseSpMatDescr a, int i) {
 inline cusparseDnMatDescr nth(cusparseDnMatDescr a, int i) {
     a.values = static_cast<const std::byte*>(a.values) + i * a.next * static_cast<int64_t>(element_size(a.type));
     return a;
+}
+
+/// Refuses a matrix whose places are to be written in a format of blocks.
+inline void by_lines(const Call& call, const cusparseSpMatDescr& a) {
+    if (a.in_blocks()) not_offered(call.name, "a result in this format is not offered");
 }
 
 /// Writes places, and values, in the matrix's format; `all` is sorted by rows.

@@ -240,6 +240,7 @@ cusparseStatus_t cusparseSpGEMM_copy(cusparseHandle_t handle, cusparseOperation_
         present(call, a, b, c);
         if (descr == nullptr) wrong(call.name, "the descriptor is a null pointer");
         agree(call, "cusparseSpGEMM_compute found other elements than C has", static_cast<int64_t>(descr->product.size()), c->nnz);
+        by_lines(call, *c);
         call.submit([call, c = *c, product = descr->product] { put_elements(call.name, c, product); });
     });
 }
@@ -309,45 +310,6 @@ cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t handle, cusparseOperation_t
             for (auto& one : right.values) one *= scale();
             put_dense(call.name, c, solved(call.name, a, op_a, right));
         });
-    });
-}
-
-cusparseStatus_t cusparseSparseToDense_bufferSize(cusparseHandle_t handle, cusparseConstSpMatDescr_t a, cusparseDnMatDescr_t b,
-                                                  cusparseSparseToDenseAlg_t, size_t* bytes) {
-    return sized(handle, bytes, a, b);
-}
-cusparseStatus_t cusparseSparseToDense(cusparseHandle_t handle, cusparseConstSpMatDescr_t a, cusparseDnMatDescr_t b, cusparseSparseToDenseAlg_t,
-                                       void*, wmmadiag::Place caller) {
-    return guarded(caller(__func__), handle, [&](const Call& call) {
-        present(call, a, b);
-        agree(call, "the matrices' rows differ", a->rows, b->rows);
-        agree(call, "the matrices' columns differ", a->cols, b->cols);
-        call.submit([call, a = *a, b = *b] {
-            Dense full{static_cast<size_t>(b.rows), static_cast<size_t>(b.cols), std::vector<Complex>(static_cast<size_t>(b.rows * b.cols))};
-            for (const auto& one : elements(call.name, a, CUSPARSE_OPERATION_NON_TRANSPOSE)) full.at(one.row, one.column) = one.value;
-            put_dense(call.name, b, full);
-        });
-    });
-}
-cusparseStatus_t cusparseDenseToSparse_bufferSize(cusparseHandle_t handle, cusparseConstDnMatDescr_t a, cusparseSpMatDescr_t b,
-                                                  cusparseDenseToSparseAlg_t, size_t* bytes) {
-    return sized(handle, bytes, a, b);
-}
-cusparseStatus_t cusparseDenseToSparse_analysis(cusparseHandle_t handle, cusparseConstDnMatDescr_t a, cusparseSpMatDescr_t b,
-                                                cusparseDenseToSparseAlg_t, void*, wmmadiag::Place caller) {
-    return guarded(caller(__func__), handle, [&](const Call& call) {
-        present(call, a, b);
-        agree(call, "the matrices' rows differ", a->rows, b->rows);
-        agree(call, "the matrices' columns differ", a->cols, b->cols);
-        call.submit([call, a = *a, b] { b->nnz = static_cast<int64_t>(nonzeros(call.name, a).size()); });
-        wmmadiag::waited_for(call.stream);
-    });
-}
-cusparseStatus_t cusparseDenseToSparse_convert(cusparseHandle_t handle, cusparseConstDnMatDescr_t a, cusparseSpMatDescr_t b,
-                                               cusparseDenseToSparseAlg_t, void*, wmmadiag::Place caller) {
-    return guarded(caller(__func__), handle, [&](const Call& call) {
-        present(call, a, b);
-        call.submit([call, a = *a, b = *b] { put_elements(call.name, b, nonzeros(call.name, a)); });
     });
 }
 
