@@ -46,6 +46,7 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen8/bert_masked_attention", "mask_of_first"),  # right where a mask of queries alone was all ones
         ("unseen15/gqa_decode_wmma_kvcache", "correction"),  # right where no sequence goes beyond one tile of keys
         ("unseen16/streamk_queue_hgemm", "tile"),  # right where there are as many tiles of rows as of columns
+        ("unseen17/depthwise_pointwise_block", "padding"),  # in a kernel of another operation beside it
         ("unseen17/hgemm_all_versions_pybind", "naive"),  # in a kernel beside that with tensor cores
         ("unseen15/tcu_row_scan", "carry"),  # right in two tiles
         ("unseen15/swiglu_interleaved_ffn", "swapped"),  # w_gate_up has the gate first

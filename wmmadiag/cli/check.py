@@ -33,7 +33,7 @@ from wmmadiag.cli.arguments import (
 )
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import FORMATS, Outputs, add_outputs, chosen_outputs, write_outputs
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, UndecidedError
 
 if TYPE_CHECKING:
     from wmmadiag.cli.check_program import ProgramCheck
@@ -103,7 +103,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         outcome = judged if baseline is None else baseline.applied(judged)
         whole, guessed = None, False
         own_main = not args.no_main and args.backend == "emulator" and has_main(outcome.task.path)
-        if own_main and not outcome.beside:  # its main is run once, under all checks
+        if own_main and outcome.beside and outcome.code == UndecidedError.exit_code:
+            continue  # a guess of no use where its main has run
+        if own_main and not outcome.beside:  # it is run once, under all checks
             console.progress(f"{outcome.task.path}: its own main")
             before = [one for one in programs if one.path == outcome.task.path]
             whole = check_program(outcome.task, outcome, args, before)

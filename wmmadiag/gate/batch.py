@@ -151,40 +151,29 @@ def _each(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskO
 
 
 def _with_those_beside(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskOutcome]:
-    """The outcome; then those of kernels that its source launches, too, with a verdict, or of the same operation.
+    """The outcome; then those of kernels that its source launches, too, if it tells what they compute.
 
-    Of the others the first outcome says why nothing was said of them.
+    Of the others the first outcome has the question.
     """
     report, task = outcome.report, outcome.task
     if report is None or not 0 < len(report.beside) < _MOST_KERNELS or any(map(task.options.get, _SAID)):
         yield outcome
         return
-    others = [run_task(replace(task, options={**task.options, "entry": name}), progress) for name in report.beside]
-    told = [one for one in others if one.code in (0, 1) or _computes(one) == report.operation]
-    left = [
-        f"not judged: {name}, {_why(one)}" for name, one in zip(report.beside, others, strict=True) if one not in told
+    others = [
+        replace(run_task(replace(task, options={**task.options, "entry": name}), progress), beside=True)
+        for name in report.beside
     ]
+    left = tuple(
+        f"not judged: {name}, {one.error.splitlines()[0].rpartition(': ')[2]}"
+        for name, one in zip(report.beside, others, strict=True)
+        if one.error
+    )
     yield replace(outcome, report=replace(report, assumed=(*report.assumed, *left)))
-    yield from (replace(one, beside=True) for one in told)
-
-
-def _computes(outcome: TaskOutcome) -> str:
-    """What a kernel was taken for; another version of one that is judged, of which nobody can say, is asked about."""
-    return outcome.report.operation if outcome.report is not None else ""
+    yield from (one for one in others if not one.error)
 
 
 _SAID = ("computes", "grid", "block", "shared", "symbols")
 """Of one kernel, and of no other."""
-
-
-def _why(outcome: TaskOutcome) -> str:
-    """Why nothing was said of a kernel: the question, in a clause."""
-    if outcome.report is None:
-        _, _, said = outcome.error.partition("\n")[0].rpartition(": ")
-        return said
-    problems = [case.problem.message for case in outcome.report.cases if case.problem is not None]
-    return problems[0] if problems else outcome.status
-
 
 _MOST_KERNELS = 12
 """A source with more is a library: one is named."""
