@@ -147,3 +147,9 @@ def test_an_array_whose_name_is_made_of_another_is_of_that_one():
     report = check(path, entry="cosine_kernel")
     assert report.status == "passed"
     assert "inv_x is scale_a, inv_y is scale_b, sim is d, n is M, m is N" in " ".join(report.assumed)
+
+
+@pytest.mark.corpus
+def test_an_operation_without_a_name_for_its_matrices_gets_none(capsys):
+    path = Path(__file__).parents[1] / "reading" / "unseen2" / "attention_1_2_3.cu"
+    assert main(["check", str(path)]) == 0, capsys.readouterr().err

@@ -87,6 +87,7 @@ def symbols(report):
         (FOURTH / "group_norm_silu_nhwc.cu", "images with channels last"),
         (FIFTH / "depthwise_conv3x3_nchw.cu", "a filter of its own for each channel"),
         (FIFTH / "split_qkv_bias_gemm_transpose.cu", "q, k and v stored as BHSD"),
+        (SIXTH / "triangle_multiplication_outgoing.cu", "channels is batch"),
         (SIXTH / "w13_block_interleaved_swiglu.cu", "stored as 2NK, blocks of 16 by turns"),
         (LATER_PUBLIC / "fused_moe_kernel.cu", "taken as routed_gemm"),
         (LATER_PUBLIC / "group_norm_nchw.cu", "taken as group_norm"),

@@ -296,7 +296,7 @@ def _extents(
         return
     symbols, constants = _host_symbols(drafted, kernel, known.optional), _constants(kernel)
     alike = set[str]().union(*(one for one in drafted.equal if one & told))
-    if len(symbols) == 1 and known.optional and known.optional not in told and alike.issuperset(left):
+    if len(symbols) == 1 and known.optional in {*known.extents} - told and alike.issuperset(left):
         yield {}, {symbols[0]: known.optional}, {}  # only the launch is over it: channels, each a matrix of its own
     sources = [*symbols, *constants]
     if not left or not symbols or len(sources) < len(left):
