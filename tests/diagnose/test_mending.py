@@ -97,8 +97,9 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def test_what_is_right_in_one_case_only_does_not_end_the_search(search_of) -> None:
-    trials, ledger = _Trials([CHANCE, UNDOING]), Ledger(EFFORTS["normal"])
+@pytest.mark.parametrize("before", [0, 9000])  # changes that other rounds tried
+def test_what_is_right_in_one_case_only_does_not_end_the_search(search_of, before: int) -> None:
+    trials, ledger = _Trials([CHANCE, UNDOING]), Ledger(EFFORTS["normal"], changes=before)
     mended, held = search_of(trials, ledger, 1000)
     assert mended and held == [[CHANCE], [UNDOING]]
     assert sorted(trials.tried) == list(range(len(trials.tried)))  # none twice

@@ -40,7 +40,7 @@ _PARTLY = 2
 _FILLED = 0.2
 """Share of what may be filled that is filled at the likeliest places, before less likely changes."""
 _AGAIN = 0.5
-"""Share of all changes until which the search for one that mends every case goes on."""
+"""Share of all changes that one round tries in search of one that mends every case, where others mend this one."""
 
 
 def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: Progress) -> None:
@@ -345,7 +345,7 @@ def _tried(
         # What mends this case and not every one says nothing of what was not tried.
         if any(one.firm for one in answers) or ledger.spent or not more:
             return tried, answers
-        if ledger.changes > ledger.effort.changes * _AGAIN:
+        if len(tried) > ledger.effort.changes * _AGAIN:
             return tried, answers
         launched = ()
 
