@@ -9,7 +9,7 @@ import pytest
 from wmmadiag.compile.kernel_code import multiplies
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.drafts.derive import kernel_of
-from wmmadiag.subject.drafts.recognise import recognised
+from wmmadiag.subject.drafts.recognise import _words, recognised
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 HEAD = "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n"
@@ -141,3 +141,16 @@ def test_long_code_is_read_in_no_time(tmp_path, text):
     started = time.process_time()
     recognised("gemm", parameters, f"{MMA} const char* long_text[] = {{ {text * 5000} }};", 1)
     assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "gone"),
+    [
+        ("conv3x3_same", "conv", ""),
+        ("conv1x1_bias", "conv1x1", "conv"),
+        ("rotary_embedding", "rotaryembedding", "embedding"),
+    ],
+)
+def test_words_of_names(name, there, gone):
+    words = _words(name)
+    assert there in words and gone not in words

@@ -140,7 +140,7 @@ def _words(entry: str) -> set[str]:
     pairs = {one + other for one, other in pairwise(words)}  # split_k
     # conv3x3 is a conv; conv1x1 is a product.
     stems = {re.sub(r"(?<![\dx])(?!1x1$)\d+(x\d+)*$", "", one) for one in words if len(one) > _SHORT}
-    return ({*words} - parts) | {*pairs, *stems, plain.replace("_", "")}
+    return (({*words} | stems) - parts) | {*pairs, plain.replace("_", "")}
 
 
 def _named(names: Sequence[str], operation: str) -> bool:
