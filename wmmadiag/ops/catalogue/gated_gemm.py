@@ -77,7 +77,7 @@ def _bound(
 
 
 _STACKED = ("K2N", "2NK", "KN2", "N2K")  # columns or rows, halves or interleaved
-_BLOCKS = {"K2N": (16, 32, 64), "2NK": (16, 8, 32, 64)}
+_BLOCKS = {"2NK": (16, 32)}  # fused for tiles of tensor cores; each costs a reading of all else
 
 OPERATION = Operation(
     name="gated_gemm",
