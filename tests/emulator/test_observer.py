@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -181,3 +182,22 @@ def test_an_observer_with_no_methods_sees_nothing_and_changes_nothing():
     out = np.zeros(32, np.uint32)
     run("st.global.b32 [%to], 4;", out, options=EmulatorOptions(observer=object()))
     assert set(out.tolist()) == {4}
+
+
+class Counter:
+    """Counts in the state that Python keeps for a thread."""
+
+    def __init__(self):
+        self.local, self.counts = threading.local(), []
+
+    def on_memory(self, *event):
+        self.local.count = getattr(self.local, "count", 0) + 1
+        self.counts.append(self.local.count)
+
+
+def test_all_events_come_in_one_state_of_a_thread():
+    """Making one for each event took several times what the event does."""
+    for _ in range(2):
+        counter = Counter()
+        run("st.global.b32 [%to], 4;\n" * 3, np.zeros(32, np.uint32), options=EmulatorOptions(observer=counter))
+        assert counter.counts == list(range(1, len(counter.counts) + 1)) and len(counter.counts) >= 3

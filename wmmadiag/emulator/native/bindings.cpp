@@ -116,6 +116,27 @@ LoadedProgram load(const Engine& engine, std::vector<std::string> operations, co
     return {engine.load(std::move(source))};
 }
 
+// Python's state of a thread that the engine started, until that ends: made and freed again for each event, with the memory of its stack, it
+// takes several times what the event does.
+struct ThreadState {
+    PyGILState_STATE before{};
+    PyThreadState* kept = nullptr;
+
+    ThreadState() {
+        if (PyGILState_GetThisThreadState() != nullptr) return;
+        before = PyGILState_Ensure();
+        kept = PyEval_SaveThread();
+    }
+    ThreadState(const ThreadState&) = delete;
+    ThreadState& operator=(const ThreadState&) = delete;
+    ~ThreadState() {
+        if (kept == nullptr) return;
+        PyEval_RestoreThread(kept);
+        PyGILState_Release(before);
+    }
+};
+void keep_thread_state() { thread_local const ThreadState state; }
+
 // Forwards events to the methods that a Python object has: on_memory, on_barrier, on_instruction.
 class PythonObserver final : public Observer {
 public:
@@ -128,16 +149,19 @@ public:
 
     void memory(const MemoryEvent& e) override {
         if (!memory_) return;
+        keep_thread_state();
         const nb::gil_scoped_acquire gil;
         memory_(place(e.where), static_cast<int>(e.space), static_cast<int>(e.kind), e.active, e.bytes,
                 copy(e.addresses, lanes * sizeof(std::uint64_t)));
     }
     void barrier(const BarrierEvent& e) override {
         if (!barrier_) return;
+        keep_thread_state();
         const nb::gil_scoped_acquire gil;
         barrier_(place(e.where), static_cast<int>(e.kind), e.barrier, e.active);
     }
     void executed(const WriteEvent& e) override {
+        keep_thread_state();
         const nb::gil_scoped_acquire gil;
         instruction_(place(e.where), e.active, copy(e.warp->registers(), program_->source().register_bytes));
     }
