@@ -33,7 +33,7 @@ _AGAIN = 512
 """Changes that are looked at once more for that."""
 _SUSPECTS = 3
 """Lines that are named where nothing mends."""
-_MOSTLY = 8
+_MOSTLY = 4
 """Elements that must become right for each that becomes wrong, of a change that helps."""
 _GOOD = 0.25
 """Share of what is wrong that a change mends, from which it is followed at once."""

@@ -139,6 +139,7 @@ YIELDS = [
     ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[r]"),
     ("variable", "out[threadIdx.x] = a[blockIdx.y * blockDim.x];", "a[blockIdx.x * blockDim.x]"),
     ("variable", "out[threadIdx.x] = a[blockIdx.y * blockDim.x];", "a[blockIdx.y * blockDim.y]"),
+    ("variable", "float4 v = ((float4*)a)[0]; out[0] = v.x + v.y + v.z + v.z;", "v.x + v.y + v.z + v.w"),
     ("variable", "out[threadIdx.x] = a[threadIdx.x * sizes.rows];", "a[threadIdx.x * sizes.cols]"),
     ("variable", "out[threadIdx.x] = a[threadIdx.x * Tile<BM>::rows];", "a[threadIdx.x * Tile<BM>::pitch]"),
     ("variable", "out[threadIdx.x] = a[0];", "out[threadIdx.x] = b[0]"),

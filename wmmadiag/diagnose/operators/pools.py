@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+from wmmadiag.csource.scalars import scalar_named
 from wmmadiag.csource.types import INTEGER, Type
 from wmmadiag.diagnose.operators.cuda_names import LAUNCH_VARIABLES, NAMES, THREAD_VARIABLES
 from wmmadiag.diagnose.operators.model import Expression, Statement
@@ -118,6 +119,9 @@ class Pools:
                     if base == held.text or axis == one.operator:
                         self._scoped.setdefault(text, Atom(text, INTEGER, base in THREAD_VARIABLES, "", False))
             return
+        known = scalar_named(of.name)
+        for axis in "xyzw"[: known.lanes] if known is not None and known.vector else "":  # one may be named nowhere
+            self._scoped.setdefault(access + axis, Atom(access + axis, one.type, one.varying, held.text, False))
         record = self.program.reader.types.records.get(of.name)
         for member in record.members if record is not None else ():
             text = access + member.name
