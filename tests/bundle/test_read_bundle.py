@@ -86,7 +86,7 @@ def test_what_is_no_bundle(data, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda good: manifest(good, version=2), "version 2; this wmmadiag reads version 1"),
+        (lambda good: manifest(good, version=3), "version 3; this wmmadiag reads version 2"),
         (lambda good: manifest(good, format="zip"), "no bundle of wmmadiag"),
         (lambda good: manifest(good, card="other.toml"), "not those that it lists"),
         (lambda good: manifest(good, card=3), r"Expected `str`"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FORMAT = "wmmadiag-bundle"
-VERSION = 1
+VERSION = 2
 MANIFEST, RUN = "bundle.json", "run.json"
 
 
