@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.memory_layout import Placed
 from wmmadiag.ptx.ir import Access, Address, Immediate, Instruction, Operand, PtxFunction, Register, SymbolAddress
+from wmmadiag.ptx.value_flow import POINTER_OPS
 
-_KEEPS = ("mov.", "cvta", "add.", "sub.", "mad.", "cvt.", "and.", "or.", "xor.", "selp.", "max.", "min.", "lop3.")
-"""Operations whose result points into the array that one of their operands points into."""
 _ADDRESS_ROLES = ("addr", "dst")
 
 
@@ -82,7 +81,7 @@ def _arrays_by_line(function: PtxFunction, kernel: LoweredKernel) -> dict[int, P
 
 def _move(instruction: Instruction) -> tuple[str, tuple[Operand, ...]] | None:
     """(register, what it may point into where that does) of an instruction that keeps addresses."""
-    if not instruction.op.startswith(_KEEPS):
+    if not instruction.op.startswith(POINTER_OPS):
         return None
     pairs = tuple(zip(instruction.specs, instruction.operands, strict=True))
     written = [one for spec, one in pairs if spec.access is Access.WRITE and isinstance(one, Register)]

@@ -42,9 +42,8 @@ _WHOLE = frozenset((16, 32, 48))
 _ARITHMETIC = frozenset(("add", "sub", "mul", "mad", "mad24", "mul24", "min", "max", "abs", "neg", "div", "rem", "sad"))
 _INTEGER = _ARITHMETIC | {"dp4a", "dp2a", "setp", "set", "cvt", "atom", "red", "mma", "wmma"}
 """Operations that compute with an integer as such; shifts and masks may take the bits of something else apart."""
-_ADDRESSES = ("add.s64", "add.u64", "sub.s64", "sub.u64", "and.b64", "or.b64", "mov.b64", "selp.b64", "cvta",
-              "mad.wide.", "mad.lo.s64", "mad.lo.u64", "max.", "min.")  # fmt: skip
-"""Operations through which a pointer stays one: sums, with products only as what is added; rounding to alignments."""
+POINTER_OPS = ("mov.", "cvta", "cvt.", "selp.", "add.", "sub.", "mad.", "max.", "min.", "and.", "or.", "xor.", "lop3.")
+"""Operations through which a pointer stays one: sums, products only as what is added; rounding to alignments."""
 _ELEMENTS = {
     "f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32", "s16x2": "s16", "u16x2": "u16", "s8x4": "s8", "u8x4": "u8",
 }  # fmt: skip
@@ -201,11 +200,10 @@ class _FlowReader:
             for source in reads:
                 for target in writes:
                     self.graph.flow(source, target, loosely=loosely)
-        if one.op.startswith(_ADDRESSES):
+        if one.op.startswith(POINTER_OPS):
+            factors = ("a", "b") if stem == "mad" else ()
             for operand, spec in zip(one.operands, one.specs, strict=True):
-                if spec.access is Access.READ and WIDTHS.get(spec.type) == 64:
-                    if one.op.startswith("mad.lo") and spec.role != "c":
-                        continue
+                if spec.access is Access.READ and WIDTHS.get(spec.type) == 64 and spec.role not in factors:
                     for source in self._nodes(operand):
                         self.graph.addresses.setdefault(source, set()).update(writes)
         if one.op == "cvta" and one.attributes.get("space") == "global":
