@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import storage_dtype
 from wmmadiag.ops.expressions import SymbolScope, names_in
+from wmmadiag.ops.whole_numbers import each_whole
 from wmmadiag.subject.card import Argument, Expression
 from wmmadiag.subject.inputs import kept, rounded
 
@@ -38,12 +39,23 @@ def given_values(argument: Argument, shape: tuple[int, ...], scope: SymbolScope)
 def _each(
     argument: Argument, held: Expression | tuple[Expression, ...] | None, shape: tuple[int, ...], scope: SymbolScope
 ) -> NDArray[Any]:
-    """The values one by one: a list's, or an expression's of the element's index."""
+    """The values of a list, or of an expression of the element's index."""
+    count, storage = math.prod(shape), storage_dtype(argument.element)
+    whole = each_whole(held, "i", count, scope.lookup) if isinstance(held, str) else None
+    if whole is not None and argument.element.is_float:
+        return rounded(whole.astype(np.float64), argument.element).reshape(shape)
+    if whole is not None and whole.dtype == np.int64 and _fit(whole, storage):
+        return whole.astype(storage).reshape(shape)
     numbers = [
         _number(argument, held[i] if isinstance(held, tuple) else held, scope.within({"i": i}), "a")
-        for i in range(math.prod(shape))
+        for i in range(count)
     ]
-    return np.asarray(numbers, storage_dtype(argument.element)).reshape(shape)
+    return np.asarray(numbers, storage).reshape(shape)
+
+
+def _fit(whole: NDArray[np.int64], storage: np.dtype[Any]) -> bool:
+    limits = np.iinfo(storage)
+    return not whole.size or bool(int(limits.min) <= whole.min() and int(whole.max()) <= int(limits.max))
 
 
 def scalar(argument: Argument, scope: SymbolScope) -> np.generic:
