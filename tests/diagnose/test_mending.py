@@ -122,6 +122,13 @@ def test_a_search_whose_effort_is_spent_ends(search_of, limit: str) -> None:
     assert len(trials.tried) < 1000 and UNDOING not in trials.tried
 
 
+def test_a_part_of_the_effort_is_kept_for_the_second_round(search_of) -> None:
+    effort = EFFORTS["normal"]
+    ledger = Ledger(effort, instructions=effort.instructions)
+    search_of(_Trials([]), ledger, 10)
+    assert ledger.effort.instructions > effort.instructions
+
+
 def test_a_search_ends_where_operators_give_one_change_twice(search_of, monkeypatch: pytest.MonkeyPatch) -> None:
     once = ranks
     monkeypatch.setitem(globals(), "ranks", lambda count: [*once(count), *once(count)])

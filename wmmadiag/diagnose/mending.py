@@ -244,6 +244,8 @@ def _sketched(hunt: _Hunt, share: float) -> bool:
 def _less_likely(hunt: _Hunt) -> bool:
     """The changes of the second round."""
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    if ledger.effort.wider and not base.kept:  # what was followed may have spent all
+        ledger.reserve()
     if not ledger.effort.wider or ledger.spent:
         return False
     hunt.tell("ranking what is less likely")

@@ -40,7 +40,8 @@ _GOOD = 0.25
 _FIRST = 2
 """How many of those."""
 _RESERVED = 8
-"""Such a part of the effort's warp instructions is kept for the search behind what mends a good part."""
+"""Such a part of the effort's warp instructions is kept for the search behind what mends a good part, and for the
+second round."""
 _STARTS = 3
 """Changes that mend a part, from which the search goes on."""
 
