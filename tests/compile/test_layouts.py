@@ -140,7 +140,6 @@ def test_leaves_say_what_they_are():
     assert not leaf(unions, "f").alternative and leaf(unions, "d").alternative
     assert leaf(bits, "c").bits == (10, 12)
     assert (leaf(enums, "s").dtype, leaf(enums, "own").dtype, leaf(enums, "b").dtype) == ("u8", "s16", "bool")
-    assert (leaf(dependent, "beta").default, leaf(dependent, "n").default) == ("1", "{3}")
     assert (leaf(dependent, "params.x").dtype, leaf(dependent, "params.x").facts.target) == (None, "float")
     rows = leaf(arrays, "rows[3]")
     assert (rows.size, rows.facts.depth, rows.facts.const, rows.facts.target) == (8, 1, True, "__half")

@@ -15,31 +15,31 @@ __device__ void pack(half (&out)[4], const half (&in)[4]) {}
 """
 
 
-def written(statement: str) -> list[tuple[str, bool, bool]]:
-    """(name, whole, sure) of all that a statement writes."""
+def written(statement: str) -> list[tuple[str, bool]]:
+    """(name, whole) of all that a statement writes."""
     source = parse(f"{FUNCTIONS}__global__ void k() {{ {statement} }}")
     functions = declarations(source).functions
     body = functions[-1].body
     assert body is not None
     known = {one.name: [one] for one in functions[:-1]}
-    return [(source.text(one.name), one.whole, one.sure) for one in writes(body, known)]
+    return [(source.text(one.name), one.whole) for one in writes(body, known)]
 
 
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("x = y;", [("x", True, True)]),
-        ("x += s[i];", [("x", True, True)]),
-        ("++(x);", [("x", True, True)]),
-        ("s[i][j + 1] = x;", [("s", False, True)]),
-        ("p->at.x = 1;", [("p", False, True)]),
-        ("*(p + i) = x;", [("p", False, True)]),
-        ("*(4 + p) = x;", [("p", False, True)]),
-        ("reinterpret_cast<float4*>(&s[i])[0] = v;", [("s", False, True)]),
-        ("((float4*)p)[i] = v;", [("p", False, True)]),
-        ("FETCH_FLOAT4(s[i]) = v;", [("s", False, True)]),
-        ("v.data()[2] = x;", [("v", False, True)]),
-        ("int* q = &x;", [("x", True, False)]),
+        ("x = y;", [("x", True)]),
+        ("x += s[i];", [("x", True)]),
+        ("++(x);", [("x", True)]),
+        ("s[i][j + 1] = x;", [("s", False)]),
+        ("p->at.x = 1;", [("p", False)]),
+        ("*(p + i) = x;", [("p", False)]),
+        ("*(4 + p) = x;", [("p", False)]),
+        ("reinterpret_cast<float4*>(&s[i])[0] = v;", [("s", False)]),
+        ("((float4*)p)[i] = v;", [("p", False)]),
+        ("FETCH_FLOAT4(s[i]) = v;", [("s", False)]),
+        ("v.data()[2] = x;", [("v", False)]),
+        ("int* q = &x;", [("x", True)]),
     ],
 )
 def test_places_that_are_assigned_to(statement, expected):
@@ -65,7 +65,7 @@ def test_places_that_are_assigned_to(statement, expected):
     ],
 )
 def test_what_calls_and_assembly_may_write(statement, names):
-    assert {name for name, _, _ in written(statement)} == names
+    assert {name for name, _ in written(statement)} == names
 
 
 @pytest.mark.parametrize(

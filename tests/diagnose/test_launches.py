@@ -38,7 +38,7 @@ def answers(bench: Workbench) -> list[Confirmed]:
     found = mending_launches(tried_launches(trials, bench.card.launch), Suspicion({}), bench.card.launch, fewer=False)
     cases = sorted(bench.cases(), key=lambda one: one.name != case.name)
     baseline = {one.name: bench.run(one) for one in cases}
-    return confirmed(bench, cases, baseline, [], (), trials.texts, 8, found)
+    return confirmed(bench, cases, baseline, [], trials.texts, 8, found)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def answers(name: str, *changes: tuple[str, str, float]) -> list[Confirmed]:
     baseline, cases = ran(bench)
     tried = [replacing(bench.source, *one) for one in changes]
     texts = {str(bench.source): bench.source.read_bytes()}
-    return confirmed(bench, cases, baseline, tried, (), texts, 8)
+    return confirmed(bench, cases, baseline, tried, texts, 8)
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_a_tolerance_is_said_of_the_cards_own_inputs(tmp_path: Path, atol: str, 
     baseline = {case.name: bench.run(case)}
     texts = {str(bench.source): bench.source.read_bytes()}
     change = replacing(bench.source, "x[i]) + __half2float", "x[i]) * __half2float", 1.0)
-    (found,) = confirmed(bench, [case], baseline, [change], (), texts, 8)
+    (found,) = confirmed(bench, [case], baseline, [change], texts, 8)
     assert found.right
     assert unfit(bench, [case], found) == where
 
@@ -334,7 +334,7 @@ def test_barriers_that_order_the_same_two_accesses_are_one_answer() -> None:
         tried.append(Tried(Ranked(change, (str(bench.source), line), (), score), outcome))
     baseline = {case.name: bench.run(case) for case in bench.cases()}
     cases = sorted(bench.cases(), key=lambda case: baseline[case.name].passed)
-    (found,) = confirmed(bench, cases, baseline, tried, (), {str(bench.source): text}, 8)
+    (found,) = confirmed(bench, cases, baseline, tried, {str(bench.source): text}, 8)
     assert found.right and found.tried == tried[1] and found.alike == (tried[2], tried[0])
 
 

@@ -60,7 +60,6 @@ class PointResult:
     wrong: int = 0  # elements out of bounds; instructions: warp instructions; seconds: of the run
     instructions: int = 0
     seconds: float = 0.0
-    in_bounds: float = 0.0  # the largest share of a bound that a right output used
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _result, (msgspec.msgpack.encode(self),)  # as a point's
@@ -145,10 +144,9 @@ def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) 
     status: str = case.status
     if guessed and failures and all(one.startswith(("wrong-output", "overwritten")) for one in failures):
         status = "undecided"
-    shares = [one.max_in_bounds for one in case.observations if one.max_in_bounds is not None]
     return PointResult(
         key, point, status, failures, _message(case), sum(one.wrong for one in case.observations),
-        case.warp_instructions, round(case.seconds, 6), max(shares, default=0.0),
+        case.warp_instructions, round(case.seconds, 6),
     )  # fmt: skip
 
 

@@ -71,7 +71,6 @@ class Record:
     name: str
     scope: str
     node: Node
-    outer: Node
     template: tuple[TemplateParameter, ...] | None
     # its data members in order, with those of unions and structs in it that have no name and no variable
     members: tuple[Variable, ...]
@@ -196,11 +195,11 @@ class _DeclarationReader:
             inner = [one for one in node.named_children if one.type != "template_parameter_list"]
             self.waiting += [(one, scope, outer or node, parameters, in_class) for one in reversed(inner)]
         elif node.type in _RECORDS:
-            self.record(node, scope, outer or node, template)
+            self.record(node, scope, template)
         elif node.type in ("function_definition", "declaration", "field_declaration"):
             held = field(node, "type")
             if held is not None and held.type in _RECORDS:
-                self.record(held, scope, outer or node, template)
+                self.record(held, scope, template)
             called = _function_declarator(node)
             if called is not None:
                 self.function(node, called, scope, outer or node, template)
@@ -210,14 +209,13 @@ class _DeclarationReader:
             held = field(node, "type")
             if node.type == "type_definition" and held is not None and held.type in _RECORDS:
                 typedef = next((one.name for one in declared(self.source, node) if not one.pointers), "")
-                self.record(held, scope, outer or node, template, typedef)
+                self.record(held, scope, template, typedef)
             self.alias(node, scope, outer)
 
     def record(
         self,
         node: Node,
         scope: str,
-        outer: Node,
         template: tuple[TemplateParameter, ...] | None,
         typedef: str = "",
     ) -> None:
@@ -227,7 +225,7 @@ class _DeclarationReader:
         called = self.source.text(name) if name else typedef
         kind = node.type.partition("_")[0]
         spelled = "" if called else self.source.words(node)
-        self.records.append(Record(kind, called, scope, node, outer, template, tuple(self.members(body)), spelled))
+        self.records.append(Record(kind, called, scope, node, template, tuple(self.members(body)), spelled))
         self.inside(body, _joined(scope, called), in_class=True)
 
     def members(self, body: Node) -> Iterator[Variable]:

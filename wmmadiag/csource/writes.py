@@ -32,7 +32,6 @@ class Write:
     name: Node  # the identifier
     whole: bool  # whether it gets a value itself, not an element of it or what it points to
     node: Node  # what writes: an assignment, `++`, a call, inline assembly
-    sure: bool  # whether it writes in any case; a function whose text is not known may
 
 
 def writes(node: Node, functions: Mapping[str, Sequence[Function]]) -> Iterator[Write]:
@@ -50,12 +49,12 @@ def written_by(node: Node, functions: Mapping[str, Sequence[Function]]) -> Itera
         yield from _of_call(node, functions)
     elif node.type == "gnu_asm_expression":
         for output in descendants(node, "gnu_asm_output_operand"):
-            yield from _of(field(output, "value"), node, sure=True)
+            yield from _of(field(output, "value"), node)
     elif node.type == "pointer_expression":
         if _is_address(node) and not _is_argument(node):
-            yield from _of(field(node, "argument"), node, sure=False)
+            yield from _of(field(node, "argument"), node)
     elif node.type in _WRITING:
-        yield from _of(field(node, "left") or field(node, "argument"), node, sure=True)
+        yield from _of(field(node, "left") or field(node, "argument"), node)
 
 
 def base(node: Node | None, *, macros: bool = False) -> Node | None:
@@ -93,10 +92,10 @@ def may_write(parameter: Variable) -> bool:
     return (parameter.pointers > 0 or parameter.reference or bool(parameter.dimensions)) and not constant
 
 
-def _of(target: Node | None, node: Node, *, sure: bool) -> Iterator[Write]:
+def _of(target: Node | None, node: Node) -> Iterator[Write]:
     name = base(target, macros=True)
     if name is not None and target is not None:
-        yield Write(name, bare(target) == name, node, sure)
+        yield Write(name, bare(target) == name, node)
 
 
 def _of_call(call: Node, functions: Mapping[str, Sequence[Function]]) -> Iterator[Write]:
@@ -104,7 +103,7 @@ def _of_call(call: Node, functions: Mapping[str, Sequence[Function]]) -> Iterato
     if name in _CASTS:
         return
     if name in WRITE_FIRST:
-        yield from _of(given[0] if given else None, call, sure=True)
+        yield from _of(given[0] if given else None, call)
         return
     known = functions.get(name, ())
     # A call that is a statement of its own is there for what it writes; of others the value is used.
@@ -118,10 +117,10 @@ def _of_call(call: Node, functions: Mapping[str, Sequence[Function]]) -> Iterato
         place = field(bare(one), "argument") if _is_address(bare(one)) else one
         target = base(place) if written else None
         if target is not None and place is not None:
-            yield Write(target, bare(place) == target, call, False)
+            yield Write(target, bare(place) == target, call)
     held = field(call, "function")
     if alone and held is not None and held.type == "field_expression":
-        yield from _of(held, call, sure=False)
+        yield from _of(held, call)
 
 
 def _is_address(node: Node) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.evidence import traced
 from wmmadiag.diagnose.examined import Examined
-from wmmadiag.diagnose.search import Step, Tried
+from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.provenance import ProvenanceRun
@@ -31,19 +30,13 @@ class Base:
     trials: TrialBench  # of a source in which the `kept` changes are made, on a case that it is wrong in
     run: CaseRun  # of that case; followed: where its elements come from
     followed: ProvenanceRun | None
-    kept: tuple[Step, ...] = ()  # changes that each mend a part
+    kept: tuple[Tried, ...] = ()  # changes that each mend a part
     most: int | None = None  # changes to try from here; None: as many as may be tried
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """Those that are kept."""
-        return tuple(step.tried.ranked.change for step in self.kept)
 
 
 def further(
     found: Examined,
     base: Base,
-    sources: Mapping[str, Source],
     answers: Sequence[Confirmed],
     helps: Sequence[Tried],
     cases: Sequence[Case],
@@ -59,11 +52,11 @@ def further(
     for one in partly_right(found, answers)[:_PARTLY]:
         if one.tried.ranked.change not in done:
             done.add(one.tried.ranked.change)
-            yield from behind(found, base, sources, [one], cases, most)
+            yield from behind(found, base, [one], cases, most)
     for helping in helps:
         if helping.ranked.change not in done:
             done.add(helping.ranked.change)
-            yield from keeping(found, base, Step(helping, sources), base.trials.case, most)
+            yield from keeping(found, base, helping, base.trials.case, most)
 
 
 def partly_right(found: Examined, answers: Sequence[Confirmed]) -> list[Confirmed]:
@@ -74,7 +67,6 @@ def partly_right(found: Examined, answers: Sequence[Confirmed]) -> list[Confirme
 def behind(
     found: Examined,
     base: Base,
-    sources: Mapping[str, Source],
     some: Sequence[Confirmed],
     cases: Sequence[Case],
     most: int | None = None,
@@ -83,7 +75,7 @@ def behind(
     for one in some:
         left = one.runs[-1].result
         case = next(case for case in cases if case.name == left.case)
-        yield from keeping(found, base, Step(one.tried, sources), case, most, seed=left.seed)
+        yield from keeping(found, base, one.tried, case, most, seed=left.seed)
 
 
 def _no_worse(found: Examined, one: Confirmed) -> bool:
@@ -96,7 +88,7 @@ def _no_worse(found: Examined, one: Confirmed) -> bool:
 
 
 def keeping(
-    found: Examined, base: Base, step: Step, case: Case, most: int | None = None, *, seed: int | None = None
+    found: Examined, base: Base, step: Tried, case: Case, most: int | None = None, *, seed: int | None = None
 ) -> Iterator[Base]:
     """The base with one more change kept; nothing where it cannot be.
 
@@ -104,10 +96,10 @@ def keeping(
         most: changes to try from there; None: as many as may be tried.
     """
     try:
-        trials = base.trials.keeping(step.tried.ranked.change, case=case, seed=seed)
+        trials = base.trials.keeping(step.ranked.change, case=case, seed=seed)
     except (WmmadiagError, ValueError):
         return
-    run = found.bench.run(case, base.trials.files(step.tried.ranked.change), seed=seed)
+    run = found.bench.run(case, base.trials.files(step.ranked.change), seed=seed)
     followed, _ = traced(found.bench, run)
     yield Base(trials, run, followed, (*base.kept, step), most)
 
@@ -125,7 +117,7 @@ def confirmed_from(
         return []
     tell(f"confirming {len(right) + len(launched):,} changes")
     answers = confirmed(
-        found.bench, affordable(found, cases), found.baseline, right, base.changes, base.trials.texts,
+        found.bench, affordable(found, cases), found.baseline, right, base.trials.texts,
         found.ledger.effort.confirmed, launched,
     )  # fmt: skip
     better = any(one.firm for one in answers) or (

@@ -22,7 +22,7 @@ from wmmadiag.diagnose.evidence import clean, ranked_changes
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.nearby import at_findings
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.search import Step, Tried
+from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.two_bugs import as_one, unseen_pairs
 from wmmadiag.subject.bench import CaseRun
@@ -61,7 +61,7 @@ def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress
         return True
     if len(base.kept) + 1 < ledger.effort.bugs:
         for one in near.fewer[:_FEWER]:
-            for held in keeping(found, base, Step(one, sources), base.trials.case):
+            for held in keeping(found, base, one, base.trials.case):
                 if not ledger.spent and look(found, held, cases, tell):
                     return True
     kept = [one for one in every[:_OF] if one not in near.refused]

@@ -63,11 +63,11 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     verdict: Verdict = "proven" if sure else "likely"
     pair = found.pairs.get(best.tried.ranked.change)
     own = (best.tried.ranked,) if pair is None else (pair.first, pair.second)
-    ranks = [*(step.tried.ranked for step in found.steps), *own]
+    ranks = [*(step.ranked for step in found.steps), *own]
     steps, lines = [one.change for one in ranks], [one.line for one in ranks]
     whole = first.wrong_count if first.verdict is not None else 0
     # Neither of two changes at once makes any element right alone.
-    mended = [step.tried.outcome.mended for step in found.steps] if pair is None else [0]
+    mended = [step.outcome.mended for step in found.steps] if pair is None else [0]
     rest = max(0, whole - sum(mended))
     for number, (change, line) in enumerate(zip(steps, lines, strict=True)):
         last = number == len(steps) - 1

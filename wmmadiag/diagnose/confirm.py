@@ -11,8 +11,8 @@ from pathlib import Path
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.nodes import LOOPS, ancestors, at, called, descendants
 from wmmadiag.csource.tree import Source, parse
-from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.changes import applied
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.hard import overflows, runs_on_hard_inputs
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
@@ -46,7 +46,6 @@ class Confirmed:
     """A change, and every case as it ran with it."""
 
     tried: Tried
-    changes: tuple[Change, ...]  # made together; the last one is what this is about
     texts: Texts
     runs: tuple[CaseRun, ...]  # with it; those on other inputs than the card's follow
     score: float  # of its rank, with what the trial showed
@@ -79,7 +78,6 @@ def confirmed(
     cases: Sequence[Case],
     baseline: Mapping[str, CaseRun],
     right: Sequence[Tried],
-    kept: Sequence[Change],
     texts: Bytes,
     most: int,
     launches: Sequence[tuple[Tried, LaunchShape]] = (),
@@ -91,7 +89,6 @@ def confirmed(
         cases: to run, the failing one among them.
         baseline: the cases as the source stands.
         right: changes that make the failing case right, the likeliest first.
-        kept: changes that were made before these.
         texts: what the changes are of.
         most: changes to run.
         launches: that make the failing case right.
@@ -109,15 +106,14 @@ def confirmed(
         for one in group[: most if place == _ANYWHERE else _ALIKE]:
             if len(found) >= most:
                 break
-            change = one.ranked.change
             changed = {Path(file).resolve(): text.decode("utf-8", "surrogateescape")
-                       for file, text in applied(texts, [change]).items()}  # fmt: skip
+                       for file, text in applied(texts, [one.ranked.change]).items()}  # fmt: skip
             runs = tuple(_runs(bench, cases, baseline, changed))
             score = after_trial(one.ranked, one.outcome, _work_before(baseline))
             others = [other for other in group if other is not one]
             if place == _ANYWHERE:  # a loop's beginning and its end are as good: the other end comes first
                 others.sort(key=lambda other: _apart(one, other, sources))
-            held = Confirmed(one, (*kept, change), changed, runs, score, tuple(others))
+            held = Confirmed(one, changed, runs, score, tuple(others))
             found.append(replace(held, frail=held.right and overflows(bench, cases[0], changed)))
             if found[-1].right:
                 break
@@ -125,7 +121,7 @@ def confirmed(
         runs = tuple(_runs(bench.launched(shape), cases, baseline, {}))
         score = after_trial(one.ranked, one.outcome, _work_before(baseline))
         alike = tuple(other for other, _ in launches[number + 1 :])
-        found.append(Confirmed(one, (*kept, one.ranked.change), {}, runs, score, alike, shape=shape))
+        found.append(Confirmed(one, {}, runs, score, alike, shape=shape))
         if found[-1].right:
             break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))

@@ -11,7 +11,7 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.effort import DEFAULT, effort_named
 from wmmadiag.diagnose.pairing import Pair
-from wmmadiag.diagnose.search import Ledger, Step, Tried
+from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card import Case
@@ -26,7 +26,7 @@ class Examined:
     failing: Case | None  # the case that was looked into; None where none fails
     traced: ProvenanceRun | None = None  # where the elements of that case come from; None where it cannot be followed
     untraced: str = ""  # why not, or ""
-    steps: tuple[Step, ...] = ()  # changes that each mend a part, before the last one
+    steps: tuple[Tried, ...] = ()  # changes that each mend a part, before the last one
     answers: tuple[Confirmed, ...] = ()  # what was confirmed, the likeliest first
     # of answers that are two changes at once, what they are made of
     pairs: dict[Change, Pair] = field(default_factory=dict)

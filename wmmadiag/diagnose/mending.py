@@ -22,7 +22,7 @@ from wmmadiag.diagnose.operators.places import program
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.rivals import rivals_beside
 from wmmadiag.diagnose.screening import screened
-from wmmadiag.diagnose.search import Step, Tried, helpful, helpful_at_once, search, suspects
+from wmmadiag.diagnose.search import Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.solving import solved
@@ -184,10 +184,9 @@ def _followed(hunt: _Hunt) -> bool:
     hunt.followed |= {one.tried.ranked.change for one in partly} | {one.ranked.change for one in helps}
     if partly or helps:
         found.ledger.reserve()
-    steps = (Step(one, hunt.sources) for one in helps)
     bases = itertools.chain(
-        behind(found, base, hunt.sources, partly, hunt.cases, _DEEPER),
-        (held for step in steps for held in keeping(found, base, step, base.trials.case, _DEEPER)),
+        behind(found, base, partly, hunt.cases, _DEEPER),
+        (held for one in helps for held in keeping(found, base, one, base.trials.case, _DEEPER)),
     )
     return any(_look(found, held, hunt.cases, hunt.tell) for held in bases)
 
@@ -279,7 +278,7 @@ def _from_parts(hunt: _Hunt, most: int | None = None) -> bool:
     helps = helpful(base.trials, hunt.tried, ledger, hunt.tell)
     if not base.kept:
         found.helps = tuple(helps)
-    bases = further(found, base, hunt.sources, hunt.answers, helps, hunt.cases, most, hunt.left_behind)
+    bases = further(found, base, hunt.answers, helps, hunt.cases, most, hunt.left_behind)
     for held in itertools.islice(bases, starts):
         if ledger.spent:
             break

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from wmmadiag.csource.dependences import Line
-from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change, Texts
 from wmmadiag.diagnose.effort import Effort
 from wmmadiag.diagnose.ranking import Ranked, by_chance, partly
@@ -116,22 +115,6 @@ class Ledger:
             else:
                 key = one.change.operator, one.change.role
                 self.tried[key] = self.tried.get(key, 0) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A change that mends a part of what is wrong, from which the search went on."""
-
-    tried: Tried
-    sources: Mapping[str, Source]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Changes that make the failing case right."""
-
-    before: tuple[Step, ...]  # changes that mend other bugs, and were kept
-    right: tuple[Tried, ...]  # each alone makes the case right then, the likeliest first
 
 
 def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, most: int | None = None) -> list[Tried]:

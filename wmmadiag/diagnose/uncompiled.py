@@ -35,7 +35,7 @@ def look_where_refused(found: Examined, cases: Sequence[Case], tell: Progress) -
         ledger.changes += 1
         if run.passed:
             outcome = _outcome_of(one.change, run)
-            answers = confirmed(bench, cases, found.baseline, [Tried(one, outcome)], (), texts, ledger.effort.confirmed)
+            answers = confirmed(bench, cases, found.baseline, [Tried(one, outcome)], texts, ledger.effort.confirmed)
             if any(answer.right for answer in answers):
                 found.answers = tuple(answers)
                 return

@@ -27,7 +27,7 @@ from wmmadiag.emulator.memory_layout import (
 )
 from wmmadiag.emulator.naming import ArrayNames
 from wmmadiag.emulator.output_words import Words, watched
-from wmmadiag.emulator.shared_memory import clusters_of, shared_bytes, shared_extents, watchable, whole_shared
+from wmmadiag.emulator.shared_memory import clusters_of, shared_extents, watchable, whole_shared
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Launch, RunStats, struct_bytes
 from wmmadiag.launch.overlaps import together
@@ -274,10 +274,6 @@ class EmulatedKernel:
     def patience(self) -> int:
         """Warp instructions until a block that does not end lets the next one go on; 0: the engine's own number."""
         return self.options.patience or (_COOPERATIVE_PATIENCE if self.kernel.layout.grid_workspace else 0)
-
-    def shared_bytes(self, launch: Launch) -> int:
-        """Bytes of shared memory that a block has, static and dynamic."""
-        return shared_bytes(self.kernel, launch)
 
     def static_arrays(self) -> dict[str, int]:
         """Bytes of each static shared array, by its name in the source."""

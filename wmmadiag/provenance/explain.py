@@ -39,8 +39,8 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
         ConfigurationError: there is no such output or element, or nothing stored it.
         KernelFault, BudgetError: as for a launch.
     """
-    address, size = element_address(case, kernel, role, index)
-    recorder = BlockRecorder(address, size)
+    address = element_address(case, kernel, role, index)
+    recorder = BlockRecorder(address)
     options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=recorder)
     EmulatedKernel(kernel.kernel, options).launch(case.launch)
     recorder.close()
@@ -58,8 +58,8 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
     return root
 
 
-def element_address(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int]) -> tuple[int, int]:
-    """(device address, bytes) of an output element.
+def element_address(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int]) -> int:
+    """The device address of an output element.
 
     Raises:
         ConfigurationError: there is no such tensor or element.
@@ -78,8 +78,7 @@ def element_address(case: BoundCase, kernel: EmulatedKernel, role: str, index: S
                 hint=f"the last one is {role}{[n - 1 for n in placement.shape]}",
             )
         offset = placement.offset + sum(i * s for i, s in zip(index, placement.strides, strict=True))
-        size = argument.storage.dtype.itemsize
-        return extent.start + offset * size, size
+        return extent.start + offset * argument.storage.dtype.itemsize
     roles = [name for argument in case.arguments for name in argument.placements]
     raise ConfigurationError(f"the case has no tensor '{role}'", hint=did_you_mean(role, roles))
 

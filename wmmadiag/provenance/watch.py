@@ -36,8 +36,8 @@ class WatchedStep:
 class BlockRecorder:
     """Keeps the instructions of the last block that stored the watched bytes."""
 
-    def __init__(self, address: int, size: int) -> None:
-        self._address, self._size = address, size
+    def __init__(self, address: int) -> None:
+        self._address = address
         self._block = -1
         self._steps: list[WatchedStep] = []
         self._pending: list[WatchedAccess] = []

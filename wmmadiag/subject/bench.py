@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.finding import Finding
 from wmmadiag.checks.registry import Check, Context
 from wmmadiag.checks.run import CheckedRuns, emulator_of
 from wmmadiag.compile.model import Compilation
@@ -76,10 +76,6 @@ class CaseRun:
         if any(one.nan or one.inf or one.unwritten for one in seen):
             return math.inf
         return max((one.max_difference for one in seen), default=0.0)
-
-    def errors(self) -> frozenset[tuple[str, str]]:
-        """(check, kind) of the findings that are errors."""
-        return frozenset((one.check, one.kind) for one in self.findings if one.level is Level.ERROR)
 
 
 @dataclass(slots=True)
@@ -174,14 +170,6 @@ class Workbench:
         return CaseRun(
             result, bound, verdict, kernel, compilation, runs.inner.found, error, context, wrong
         )  # fmt: skip
-
-    def loaded(self, case: Case, texts: Texts | None = None) -> LoadedKernel:
-        """The kernel of a case, compiled once per text.
-
-        Raises:
-            WmmadiagError: it does not compile, or the backend cannot run it.
-        """
-        return self._session(texts or {})[0].kernel(case, self.variant).kernel
 
     def launched(self, shape: LaunchShape) -> Workbench:
         """A bench with another launch of the same kernels."""

@@ -25,7 +25,6 @@ from wmmadiag.ptx.types import CLASSES
 class ArrayDifference:
     """One array that differs."""
 
-    argument: int  # its index in the launch
     name: str  # for messages
     # count, total: elements that differ, and elements
     count: int
@@ -58,7 +57,7 @@ def differences(
         item = emulator[index].dtype.itemsize
         found.append(
             ArrayDifference(
-                index, names[index], int(wrong.size), len(ours), first, _text(emulator[index], first),
+                names[index], int(wrong.size), len(ours), first, _text(emulator[index], first),
                 _text(gpu[index], first), first * item, item,
             )
         )  # fmt: skip

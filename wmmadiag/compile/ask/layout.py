@@ -35,7 +35,6 @@ class Field:
     bits: tuple[int, int] | None = None
     # of its type, of an array that of one element, where that is a class with members of its own
     layout: ClassLayout | None = None
-    default: str = ""  # text of its default initialiser, "" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,6 @@ class Leaf:
     facts: TypeFacts  # of the member that it is, or is an element of
     bits: tuple[int, int] | None = None  # of a bit-field, from the beginning of the outermost class
     alternative: bool = False  # whether an earlier member of a union has (some of) the same bytes
-    default: str = ""  # as written
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,6 @@ class ClassLayout:
     # size, align: bytes
     size: int
     align: int
-    union: bool  # whether it is a union
     fields: tuple[Field, ...]  # base classes and members, in the order of their declaration
 
     def leaves(self) -> tuple[Leaf, ...]:
@@ -104,7 +101,7 @@ def _scalar(one: Field, path: str, offset: int, size: int, bits: tuple[int, int]
     known = None if one.facts.depth else element(one.facts)
     if known is None or known[1] == 1:
         dtype = None if known is None else known[0]
-        yield Leaf(path, offset, size, dtype, one.facts, bits, default=one.default)
+        yield Leaf(path, offset, size, dtype, one.facts, bits)
         return
     each = size // known[1]
     for axis in range(known[1]):
@@ -204,7 +201,7 @@ class _LayoutReader:
         if facts.polymorphic:
             raise _Refused(f"'{called}' has virtual functions or virtual base classes")
         if facts.empty:
-            return ClassLayout(called, facts.target_size, facts.target_align, facts.target_kind == "union", ())
+            return ClassLayout(called, facts.target_size, facts.target_align, ())
         if len(path) > _DEEPEST:
             raise _Refused(f"'{called}' is nested too deeply")
         if "<unnamed>" in called:  # several classes can be called that
@@ -310,14 +307,13 @@ class _LayoutReader:
                     raise _Refused(f"{within} '{one.name}' ('{answer.facts.target}'): {refused}") from None
                 waiting = waiting or layout is None
             name = "" if one.kind == "base" else one.name
-            fields[id(one)] = Field(name, answer.offset, answer.facts, answer.bits, layout, one.default)
+            fields[id(one)] = Field(name, answer.offset, answer.facts, answer.bits, layout)
         if waiting:
             return None
         reason = unexplained(of, fields, facts.target_size, facts.target_align)
         if reason:
             raise _Misread(f"'{facts.target}': {reason}")
-        union = facts.target_kind == "union"
-        return ClassLayout(facts.target, facts.target_size, facts.target_align, union, tuple(fields.values()))
+        return ClassLayout(facts.target, facts.target_size, facts.target_align, tuple(fields.values()))
 
 
 def _flat(members: Sequence[DeclaredMember]) -> Iterator[DeclaredMember]:

@@ -56,7 +56,6 @@ class DeclaredMember:
     kind: str
     name: str  # "" for a group and for bit-fields that only pad
     type: str  # its type as written
-    default: str = ""  # text of its default initialiser, "" for none
     record: DeclaredClass | None = None  # the class that it declares in its own type: `struct { int m, n; } size;`
     members: tuple[DeclaredMember, ...] = ()  # of a group
     conditional: bool = False  # whether an `#if` decides about it
@@ -283,7 +282,7 @@ def _field(source: Source, node: Node, name: str, conditional: bool) -> Iterator
             continue
         kind = "bits" if _is_bits(declarator) else "member"
         yield DeclaredMember(
-            kind, source.text(called), source.words(type_node), _default(source, node, declarator), record,
+            kind, source.text(called), source.words(type_node), record,
             conditional=conditional, aligned=aligned,
         )  # fmt: skip
 
@@ -304,12 +303,3 @@ def _called(declarator: Node) -> Node | None:
 def _is_bits(declarator: Node) -> bool:
     following = declarator.next_named_sibling
     return following is not None and next(descendants(following, "bitfield_clause"), None) is not None
-
-
-def _default(source: Source, node: Node, declarator: Node) -> str:
-    """The default initialiser that follows a declarator, braces kept."""
-    following = declarator.next_named_sibling
-    while following is not None and following.type in ("bitfield_clause", "ERROR", "comment"):
-        following = following.next_named_sibling
-    given = node.children_by_field_name("default_value")
-    return source.words(following) if following is not None and following in given else ""

@@ -16,7 +16,6 @@ from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.binding import BoundArgument, BoundCase
 
 Doubles: TypeAlias = NDArray[np.float64]
-Masks: TypeAlias = Mapping[str, NDArray[np.bool_]]
 
 GUARD, FREE = -1, -2
 """Items of a judged array that are no element: must stay as they are; may hold anything (`native/trial.hpp`)."""
@@ -34,16 +33,6 @@ class Expected:
     value: Doubles
     bound: Doubles
     accepted: NDArray[np.uint8]  # uint8 per element: which values that are not finite are right
-    roles: tuple[tuple[str, tuple[int, ...], int], ...]  # (role, its shape, number of its first element), in order
-
-    def where(self, element: int) -> tuple[str, tuple[int, ...]]:
-        """Role and logical index of an element."""
-        role, shape, first = next(one for one in reversed(self.roles) if one[2] <= element)
-        return role, tuple(int(i) for i in np.unravel_index(element - first, shape))
-
-    def flat(self, masks: Masks) -> NDArray[np.uint8]:
-        """Masks of each output, one element after the other."""
-        return np.concatenate([np.asarray(masks[role], np.uint8).reshape(-1) for role, _, _ in self.roles])
 
 
 def expected_of(bound: BoundCase, values: Mapping[str, Doubles], judgements: Mapping[str, Judgement]) -> Expected:
@@ -56,21 +45,19 @@ def expected_of(bound: BoundCase, values: Mapping[str, Doubles], judgements: Map
         UnsupportedError: two outputs share memory, so that an element has no one place.
     """
     elements = bound.elements()
-    roles: list[tuple[str, tuple[int, ...], int]] = []
+    numbers: dict[str, NDArray[Any]] = {}
     first = 0
     for role, output in bound.outputs().items():
         if role in judgements:
-            roles.append((role, output.shape, first))
+            numbers[role] = np.arange(first, first + output.size).reshape(output.shape)
             first += output.size
-    numbers = {role: np.arange(start, start + int(np.prod(shape))).reshape(shape) for role, shape, start in roles}
     arrays = [_array(one, numbers) for one in bound.arguments if one.storage is not None]
-    parts = [_accepted(values[role], judgements[role], elements[role]) for role, _, _ in roles]
+    parts = [_accepted(values[role], judgements[role], elements[role]) for role in numbers]
     return Expected(
         tuple(arrays),
-        np.concatenate([np.where(np.isfinite(values[role]), values[role], 0.0).reshape(-1) for role, _, _ in roles]),
+        np.concatenate([np.where(np.isfinite(values[role]), values[role], 0.0).reshape(-1) for role in numbers]),
         np.concatenate([part[0].reshape(-1) for part in parts]),
         np.concatenate([part[1].reshape(-1) for part in parts]),
-        tuple(roles),
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from wmmadiag.diagnose.changes import Change
-from wmmadiag.diagnose.trials.expected import Expected
 from wmmadiag.emulator.trials import TrialResult
 from wmmadiag.subject.card import LaunchShape
 
@@ -43,8 +42,6 @@ class Outcome:
     mended: int = 0
     broken: int = 0
     left: int = 0
-    # (role, logical index) of the lowest element that is still wrong, of those that were looked at
-    first_wrong: tuple[str, tuple[int, ...]] | None = None
     work: int = 0  # warp instructions spent
     # whether the program of the trial, without the change, is wrong in just the elements that the kernel is wrong in.
     # Where it is not (it rounds otherwise, or an undefined value is another one), only a confirmation tells.
@@ -76,7 +73,6 @@ def outcome_of(
     change: Change | LaunchChange,
     result: TrialResult,
     reference: TrialResult,
-    expected: Expected,
     faithful: bool,
     before: TrialResult,
 ) -> Outcome:
@@ -95,7 +91,6 @@ def outcome_of(
         result.mended,
         result.broken,
         result.wrong,
-        expected.where(result.first) if result.first >= 0 else None,
         result.instructions,
         faithful,
         result.fault if result.end == "fault" else "",

@@ -312,7 +312,7 @@ class TrialBench:
             except WmmadiagError as error:
                 outcomes.append(self._refused(change, error.message))
                 continue
-            outcomes.append(outcome_of(change, ran[extents], self.reference, self._expected, True, self.reference))
+            outcomes.append(outcome_of(change, ran[extents], self.reference, True, self.reference))
         return outcomes
 
     def _together(self, changes: Sequence[Change], limits: TrialLimits) -> Ran:
@@ -331,7 +331,7 @@ class TrialBench:
         """Run a program with each of some selectors."""
         before, results, true = self._ran(kernel, list(changes), limits)
         return {
-            change: outcome_of(change, result, self.reference, self._expected, true, before)
+            change: outcome_of(change, result, self.reference, true, before)
             for change, result in zip(changes.values(), results, strict=True)
         }
 
@@ -371,7 +371,7 @@ class TrialBench:
         limits = self._limits(1)
         limits = replace(limits, times=_DEARER * limits.times, budget=_DEARER * limits.budget)
         before, results, true = self._ran(kernel, selectors, limits)
-        outcomes = (outcome_of(UNMADE, result, self.reference, self._expected, true, before) for result in results)
+        outcomes = (outcome_of(UNMADE, result, self.reference, true, before) for result in results)
         told = [(*one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome.tells]
         return Filled(len(results), sum(one.instructions for one in results), told)
 
@@ -384,7 +384,7 @@ class TrialBench:
             return self._refused(change, error.message)
         launch.adopt(self._plain_launch)
         result = staged(launch, [0], limits, 1)[0] if self.wrong_before is None else launch.run([0], limits, 1)[0]
-        return outcome_of(change, result, self.reference, self._expected, True, self._before(limits))
+        return outcome_of(change, result, self.reference, True, self._before(limits))
 
     def _before(self, limits: TrialLimits) -> TrialResult:
         """The kernel as it is, looked at like a trial."""

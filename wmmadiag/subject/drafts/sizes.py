@@ -360,23 +360,3 @@ def _used(draft: CardDraft) -> set[str]:
     texts += [one.size for one in draft.arguments]
     texts += re.findall(r"\{([^{}]*)\}", draft.entry)
     return set().union(*(names_in(text) for text in texts if text))
-
-
-def work(draft: CardDraft, sizes: Mapping[str, str]) -> float:
-    """Elements of all arrays of the operation's tensors, a measure of what a case costs; infinite if not known."""
-    known = OPERATIONS[draft.operation]
-
-    def lookup(name: str) -> int:
-        text = sizes.get(name, known.symbols.get(name))
-        if text is None:
-            raise KeyError(name)
-        return int(text) if str(text).isdecimal() else lookup(str(text))
-
-    total = 0.0
-    for role in known.roles.values():
-        if role.required:
-            try:
-                total += math.prod(float(evaluate(text, lookup)) for text in role.shape)
-            except (ExpressionError, KeyError, RecursionError):
-                return math.inf
-    return total
