@@ -232,6 +232,7 @@ def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
     warnings.simplefilter("ignore")
     from wmmadiag.diagnose.engine import case_bench
     from wmmadiag.diagnose.evidence import ranked_changes, traced
+    from wmmadiag.diagnose.trials.team import Setting
     from wmmadiag.diagnose.trials.trial_bench import TrialBench
     from wmmadiag.subject.card_files.read import load_card
 
@@ -243,7 +244,7 @@ def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
             run = bench.run(case, {card.source.resolve(): one.source})
             if not run.passed:
                 break
-        trials = TrialBench(card, bench.variant, case, texts=texts, threads=1)
+        trials = TrialBench(Setting(card, bench.variant, case, texts=texts), threads=1)
         if not trials.wrong_before:
             return 0, 0, 0, 0
         _, order = ranked_changes(bench, run, traced(bench, run)[0], trials.texts)

@@ -28,6 +28,7 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.operators.registry import changes
 from wmmadiag.diagnose.trials import team
 from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.open_subject import open_subject
 from wmmadiag.subject.symbols import rendered_entry
@@ -68,7 +69,7 @@ def benches(kernel: Kernel, threads: int) -> Iterator[TrialBench]:
         assert text.count(kernel.old) >= 1, kernel.old
         texts = {source.as_posix(): text.replace(kernel.old, kernel.new, 1).encode()}
     for case in card.cases:
-        yield TrialBench(card, variant, case, texts=texts, threads=threads)
+        yield TrialBench(Setting(card, variant, case, texts=texts), threads=threads)
 
 
 def evenly(every: Sequence[Change], count: int) -> list[Change]:

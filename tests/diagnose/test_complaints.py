@@ -8,6 +8,7 @@ from trial_changes import product
 
 from wmmadiag.checks.registry import native_names, select
 from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
 
@@ -24,7 +25,7 @@ TWICE = """const int place = threadIdx.y * 8 + threadIdx.x;
 
 def bench_of(folder: Path, stored: str) -> tuple[TrialBench, Card]:
     card = product(folder, ("c[at(row, n, col)] = sum;", stored))
-    return TrialBench(card, card.variants[0], card.cases[0], threads=1), card
+    return TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1), card
 
 
 def put_in(card: Card, before: str, text: str) -> Change:

@@ -10,6 +10,7 @@ from trial_changes import change, edit, product
 
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.programs import Programs
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.ptx.ir import Module
@@ -19,7 +20,7 @@ WRONG = ("part[TILE][TILE]", "part[TILE][TILE - 1]")
 
 
 def bench_of(card: Card) -> TrialBench:
-    return TrialBench(card, card.variants[0], card.cases[0], threads=1)
+    return TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
 
 
 def statics(bench: TrialBench) -> list[Change]:

@@ -18,6 +18,7 @@ from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.trials.holes import ALONE, AND, OPERATORS, Filled, Filling, Hole, Sketch, render, selector
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.report.terminal_diagnosis import work_line
 from wmmadiag.results.diagnosis import Diagnosis
@@ -26,7 +27,7 @@ from wmmadiag.subject.card_files.read import load_card
 
 
 def bench_of(card: Card, threads: int = 1) -> TrialBench:
-    return TrialBench(card, card.variants[0], card.cases[0], threads=threads)
+    return TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=threads)
 
 
 def places_of(bench: TrialBench, card: Card) -> list[Place]:

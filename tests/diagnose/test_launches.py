@@ -11,6 +11,7 @@ from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.launches import launches, mending_launches, tried_launches
 from wmmadiag.diagnose.suspicion import Suspicion
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.place import Place
 from wmmadiag.subject.bench import Workbench
@@ -33,7 +34,7 @@ def failing(bench: Workbench) -> Case:
 
 def answers(bench: Workbench) -> list[Confirmed]:
     case = failing(bench)
-    trials = TrialBench(bench.card, bench.variant, case)
+    trials = TrialBench(Setting(bench.card, bench.variant, case))
     assert bench.card.launch is not None
     found = mending_launches(tried_launches(trials, bench.card.launch), Suspicion({}), bench.card.launch, fewer=False)
     cases = sorted(bench.cases(), key=lambda one: one.name != case.name)
@@ -95,7 +96,7 @@ def test_fewer_threads_are_no_answer_where_a_change_of_the_source_is(tmp_path: P
     card = load_card(tmp_path / "k.toml")
     assert card.launch is not None
     bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
-    outcomes = tried_launches(TrialBench(card, bench.variant, failing(bench)), card.launch)
+    outcomes = tried_launches(TrialBench(Setting(card, bench.variant, failing(bench))), card.launch)
     assert mending_launches(outcomes, Suspicion({}), card.launch, fewer=False) == []
     fewer = mending_launches(outcomes, Suspicion({}), card.launch, fewer=True)
     assert "half of 2 in x of the grid" in {tried.ranked.change.note for tried, _ in fewer}

@@ -10,6 +10,7 @@ import pytest
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.parted import Ran, parted
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card_files.read import load_card
 
@@ -64,7 +65,7 @@ def test_a_reference_that_becomes_a_value_does_not_spoil_the_others(tmp_path: Pa
         '[launch]\ngrid = "ceil_div(N, 128)"\nblock = 32\n[[cases]]\nN = 256\n'
     )  # fmt: skip
     card = load_card(tmp_path / "copy.toml")
-    bench = TrialBench(card, card.variants[0], card.cases[0], threads=1)
+    bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
     [file] = bench.texts
     text = bench.texts[file].decode()
 

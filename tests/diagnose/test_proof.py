@@ -23,6 +23,7 @@ from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
 from wmmadiag.diagnose.watched import LineShift, all_bytes, all_touched, touched_by, watched
@@ -354,7 +355,7 @@ __global__ void k() { once(); twice(); twice(); for (int i = 0; i < 2; ++i) { of
 def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
     bench = bench_of("attention/wrong/first_accumulator_kept")
     case = bench.cases()[0]
-    trials = TrialBench(bench.card, bench.variant, case)
+    trials = TrialBench(Setting(bench.card, bench.variant, case))
     source = bench.source.read_bytes()
     start = source.index(b"float e = expf")
     text = "wmma::fill_fragment(c, 0.0f); "

@@ -17,6 +17,7 @@ from wmmadiag.csource.edits import applied as spelled
 from wmmadiag.diagnose.changes import Change, TextEdit, applied, together
 from wmmadiag.diagnose.trials.programs import Program, Programs, rolled
 from wmmadiag.diagnose.trials.schemata import SELECTOR, render, selector_of
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialLaunch, TrialLimits, TrialResult
@@ -39,7 +40,7 @@ def bench_of(name: str) -> TrialBench:
     """One bench per kernel for all examples: it compiles the headers once."""
     if name not in _BENCHES:
         card = card_of(name)
-        _BENCHES[name] = TrialBench(card, card.variants[0], card.cases[0], threads=1)
+        _BENCHES[name] = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
     return _BENCHES[name]
 
 
@@ -185,7 +186,7 @@ def test_a_place_that_is_assigned_to_may_be_another_one(tmp_path: Path) -> None:
     card = product(
         tmp_path, ("float sum = 0.0f;", "float sum = 0.0f, best = 0.0f;"), ("sum = ADD(sum,", "best = ADD(sum,")
     )
-    bench = TrialBench(card, card.variants[0], card.cases[0], threads=1)
+    bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
     found = bench.try_batch(
         [change(edit(bench.texts, "best", "sum", nth=1)), change(edit(bench.texts, "best", "best", nth=1))]
     )
@@ -206,7 +207,7 @@ def test_numbers_of_one_place_are_told_by_one_comparison() -> None:
 def test_the_text_of_a_change_is_what_is_tried(tmp_path: Path) -> None:
     """The same by text and by number, where integers of other widths and signs meet."""
     card = product(tmp_path, ("i * n + col", "(i - 8) * n + 8 * n + col"))
-    bench = TrialBench(card, card.variants[0], card.cases[0], threads=1)
+    bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
     news = ["(i - 8ll)", "(i - threadIdx.x * 0 - 8)", "(short)(i - 8)", "(size_t)(i - 8)", "(i - 9)"]
     tried = [change(edit(bench.texts, "(i - 8)", new)) for new in news]
     found = bench.try_batch(tried)
@@ -237,7 +238,7 @@ def test_alternatives_in_an_unrolled_loop_are_compiled_once(tmp_path: Path, head
     """Whether it asks for it, or is short."""
     loop = "for (int i = 0; i < k; ++i)", f"{head}for (int i = 0; i < 24; ++i)"
     card = product(tmp_path, loop)
-    bench = TrialBench(card, card.variants[0], card.cases[0], threads=1)
+    bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
     tried = [change(edit(bench.texts, "i * n + col", new)) for new in ("i * m + col", "i + col", "i * k + row")]
     bench._programs.batch_level = "full"
     sizes = []

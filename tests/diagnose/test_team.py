@@ -15,7 +15,7 @@ from trial_changes import integer_changes, product
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials import parts, team
 from wmmadiag.diagnose.trials.outcomes import Outcome
-from wmmadiag.diagnose.trials.team import Part
+from wmmadiag.diagnose.trials.team import Part, Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.processes.child import Child
 from wmmadiag.subject.card import Card
@@ -30,7 +30,7 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
 
 
 def bench_of(card: Card, threads: int) -> TrialBench:
-    return TrialBench(card, card.variants[0], card.cases[0], threads=threads)
+    return TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=threads)
 
 
 def many(bench: TrialBench) -> list[Change]:

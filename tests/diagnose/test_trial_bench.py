@@ -14,12 +14,13 @@ from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Tried, helpful_at_once
 from wmmadiag.diagnose.trials import programs
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
 
 
-def bench_of(card: Card, **options: object) -> TrialBench:
-    return TrialBench(card, card.variants[0], card.cases[0], **options)  # type: ignore[arg-type]
+def bench_of(card: Card, threads: int = 0) -> TrialBench:
+    return TrialBench(Setting(card, card.variants[0], card.cases[0]), threads)
 
 
 def words(outcomes: list[Outcome]) -> list[str]:

@@ -22,6 +22,7 @@ from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import (
     alike_pairs,
@@ -182,7 +183,7 @@ def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
     text = text.replace("m, B + p", "m,\n        B + p")
     (tmp_path / f"{name}.cu").write_text(text, "utf-8")
     card = load_card(tmp_path / f"{name}.toml")
-    bench = TrialBench(card, card.variants[0], card.case("odd"))
+    bench = TrialBench(Setting(card, card.variants[0], card.case("odd")))
     file = str(card.source)
 
     def alone(old: str, new: str, after: str = "") -> Tried:

@@ -26,6 +26,7 @@ from wmmadiag.diagnose.search import Tried, helpful, helpful_at_once, search, su
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.solving import solved
+from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused
@@ -60,9 +61,8 @@ def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: P
     if is_certain(run):
         return
     try:
-        trials = TrialBench(
-            bench.card, bench.variant, case, arch=bench.arch, seed=bench.seed, inputs=bench.inputs, threads=threads
-        )
+        setting = Setting(bench.card, bench.variant, case, bench.arch, seed=bench.seed, inputs=bench.inputs)
+        trials = TrialBench(setting, threads)
     except WmmadiagError as error:
         found.problem = error.message
         return

@@ -14,12 +14,13 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.holes import Sketch
+from wmmadiag.emulator.trials import ENDLESS
 from wmmadiag.processes.child import Child, ChildEnded
 from wmmadiag.subject.card import Card, Case, Variant
 
@@ -31,16 +32,17 @@ _HELD = 2
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a bench is made of; arguments of `trial_bench.TrialBench`."""
+    """What a `trial_bench.TrialBench` is made of."""
 
     card: Card
     variant: Variant
     case: Case
-    arch: str
-    texts: Mapping[str, bytes]
-    seed: int | None
-    inputs: str
-    budget: int
+    arch: str = "sm_90"
+    texts: Mapping[str, bytes] = field(default_factory=dict)  # of some files, by path, in place of what the disk has
+    # seed, inputs: of the case's inputs, in place of the card's
+    seed: int | None = None
+    inputs: str = ""
+    budget: int = ENDLESS  # warp instructions of a launch where the kernel itself does not end
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ def answer(connection: Connection, folder: str) -> None:
         if bench is None:
             like = next((one for known, one in held if known.card == setting.card), None)
             with contextlib.suppress(WmmadiagError, OSError):
-                bench = TrialBench.of(setting, threads, like)
+                bench = TrialBench(setting, threads, like)
             held = [*held, (setting, bench)][-_HELD:]
         connection.send(bench is not None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +21,13 @@ from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
-from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
+from wmmadiag.diagnose.trials.team import Answer, Asked, Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.trials import ENDLESS, ElementRules, TrialBase, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.emulator.trials import ElementRules, TrialBase, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card import Card, Case, Variant
+from wmmadiag.subject.card import Case
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import expectation
 
@@ -49,40 +49,22 @@ class TrialBench:
     """One case of one variant, on which changes are tried. Changes are of `texts`.
 
     Args:
-        card, variant, case, arch: what runs, as what.
-        texts: of some of the source's files, by the path that messages show, in place of what the disk has.
-        seed, inputs: of the case's inputs, in place of the card's.
+        setting: what runs, as what.
         threads: that run trials; 0: as many as this process may use. No answer depends on it.
-        budget: warp instructions of a launch where the kernel itself does not end.
         like: another bench of the same files: what only they decide is not made again.
 
     Raises:
         WmmadiagError: the kernel does not compile, cannot be emulated, or the case does not fit it.
     """
 
-    def __init__(
-        self,
-        card: Card,
-        variant: Variant,
-        case: Case,
-        *,
-        arch: str = "sm_90",
-        texts: Texts | None = None,
-        seed: int | None = None,
-        inputs: str = "",
-        threads: int = 0,
-        budget: int = ENDLESS,
-        like: TrialBench | None = None,
-    ) -> None:
-        self.card, self.variant, self.case, self.arch = card, variant, case, arch
-        self.seed, self.inputs, self.threads, self.budget = seed, inputs, threads, budget
-        self._setting = Setting(card, variant, case, arch, dict(texts or {}), seed, inputs, budget)
+    def __init__(self, setting: Setting, threads: int = 0, like: TrialBench | None = None) -> None:
+        self.setting, self.threads = setting, threads
+        self.card, self.variant, self.case = setting.card, setting.variant, setting.case
         self._share = threads
-        expect(self._setting, threads)
-        self._bound = bind(card, case, variant, seed=seed, inputs=inputs)
-        self._given = dict(texts or {})
-        entry = rendered_entry(card, case, variant)
-        self._made = variant.source or card.source, self._options(entry), entry, self._given
+        expect(setting, threads)
+        self._bound = bind(self.card, self.case, self.variant, seed=setting.seed, inputs=setting.inputs)
+        entry = rendered_entry(self.card, self.case, self.variant)
+        self._made = self.variant.source or self.card.source, self._options(entry), entry, setting.texts
         same = like is not None and like._made == self._made
         self._prepared: Prepared = like._prepared if like is not None and same else prepare(*self._made)
         values, judgements, _ = expectation(self._bound)
@@ -93,22 +75,10 @@ class TrialBench:
         self._passing = False  # whether accesses that belong nowhere pass, and are counted
         self._begin()
 
-    @classmethod
-    def of(cls, setting: Setting, threads: int, like: TrialBench | None = None) -> TrialBench:
-        """A bench of the same setting as another one's.
-
-        Raises:
-            WmmadiagError: as for a new one.
-        """
-        return cls(
-            setting.card, setting.variant, setting.case, arch=setting.arch, texts=setting.texts, seed=setting.seed,
-            inputs=setting.inputs, threads=threads, budget=setting.budget, like=like,
-        )  # fmt: skip
-
     def _options(self, entry: str) -> CompileOptions:
         macros = rendered_macros(self.card, self.case, self.variant)
         return CompileOptions(
-            arch=self.arch,
+            arch=self.setting.arch,
             macros={name: value or None for name, value in macros.items()},
             include_paths=self.card.include_paths,
             std=self.card.std,
@@ -119,11 +89,11 @@ class TrialBench:
         """Run the kernel as it is: what it gets wrong, and whether its program made in haste does the same."""
         own = self._programs.own()
         launch = self._launch(own.kernel)
-        base = launch.base(self.budget)
+        base = launch.base(self.setting.budget)
         if base.result.fault in _STRAYS:  # what comes after it tells more of a change than that there is still one
             self._passing = True
             launch = self._launch(own.kernel)
-            base = launch.base(self.budget)
+            base = launch.base(self.setting.budget)
         self.reference: TrialResult = base.result
         if base.wrong.size:
             self._wrong = base.wrong
@@ -149,8 +119,8 @@ class TrialBench:
     @property
     def _base_budget(self) -> int:
         """Of a program that does what the kernel does, but is not as well optimised."""
-        ends = self.reference.end == "finished"
-        return max(self.budget, _SLOWER * self.reference.instructions) if ends else self.budget // _AGAIN
+        given, own = self.setting.budget, self.reference
+        return max(given, _SLOWER * own.instructions) if own.end == "finished" else given // _AGAIN
 
     @property
     def texts(self) -> Texts:
@@ -191,11 +161,13 @@ class TrialBench:
         Raises:
             ValueError: as `apply`.
         """
-        made = {
-            **self._given,
-            **{file: text for file, text in self.apply(*changes).items() if text != self.texts[file]},
-        }
+        made = self._changed(changes)
         return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}
+
+    def _changed(self, changes: Sequence[Change]) -> dict[str, bytes]:
+        """The texts that are not the disk's, with changes made."""
+        made = self.apply(*changes)
+        return {**self.setting.texts, **{file: text for file, text in made.items() if text != self.texts[file]}}
 
     def keeping(self, *changes: Change, case: Case | None = None, seed: int | None = None) -> TrialBench:
         """A bench of the source with these changes made: what is tried there is of its `texts`.
@@ -207,13 +179,11 @@ class TrialBench:
             WmmadiagError: as for a new one.
             ValueError: as `apply`.
         """
-        made = self.apply(*changes)
-        texts = self._given | {file: text for file, text in made.items() if text != self.texts[file]}
-        return TrialBench(
-            self.card, self.variant, case or self.case, arch=self.arch, texts=texts,
-            seed=self.seed if seed is None else seed, inputs=self.inputs, threads=self.threads, budget=self.budget,
-            like=self,
-        )  # fmt: skip
+        old = self.setting
+        made = replace(
+            old, texts=self._changed(changes), case=case or old.case, seed=old.seed if seed is None else seed
+        )
+        return TrialBench(made, self.threads, like=self)
 
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
         """Try changes, each alone.
@@ -242,10 +212,14 @@ class TrialBench:
 
     def _tried(self, work: Sequence[Part], count: int) -> dict[Change, Outcome]:
         """What becomes of the changes of some parts of the work, here and in other processes."""
-        alone = count < _SHARED or processes(self.threads) == 1
-        self._share = self.threads if alone else threads_each(self.threads)
-        answers = map(self.try_part, work) if alone else share(self._setting, work, self.try_part, self.threads)
+        answers = self._divided(work, self.try_part, alone=count < _SHARED)
         return {one.change: one for some in answers if some for one in some if isinstance(one.change, Change)}
+
+    def _divided(self, work: Sequence[Asked], own: Callable[[Asked], Answer], *, alone: bool) -> list[Answer]:
+        """What becomes of some work, here, or in other processes as well."""
+        alone = alone or processes(self.threads) == 1
+        self._share = self.threads if alone else threads_each(self.threads)
+        return [*map(own, work)] if alone else share(self.setting, work, own, self.threads)
 
     def try_part(self, part: Part) -> list[Outcome]:
         """Try changes together, in one program or each as a text of its own: one outcome per change, in their order."""
@@ -304,7 +278,7 @@ class TrialBench:
         for change in changes:
             variant = replace(self.variant, launch=change.shape)
             try:
-                bound = bind(self.card, self.case, variant, seed=self.seed, inputs=self.inputs)
+                bound = bind(self.card, self.case, variant, seed=self.setting.seed, inputs=self.setting.inputs)
                 extents = bound.launch.grid, bound.launch.block, bound.launch.shared_bytes
                 if extents not in ran:
                     launch = self._launch(self._plain.kernel, bound.launch)
@@ -350,11 +324,7 @@ class TrialBench:
 
     def try_sketches(self, sketches: Sequence[Sketch]) -> list[Filled]:
         """Try what may stand in the holes of some sketches; one answer for each, in their order."""
-        alone = len(sketches) == 1 or processes(self.threads) == 1
-        self._share = self.threads if alone else threads_each(self.threads)
-        if alone:
-            return [self.try_sketch(one) for one in sketches]
-        return share(self._setting, sketches, self.try_sketch, self.threads)
+        return self._divided(sketches, self.try_sketch, alone=len(sketches) == 1)
 
     def try_sketch(self, sketch: Sketch) -> Filled:
         """Try what may stand in the holes of one program."""
@@ -399,7 +369,7 @@ class TrialBench:
 
     def _limits(self, looks: int) -> TrialLimits:
         """Where a program's own base is not known, the plain program's work counts."""
-        limits = TrialLimits(budget=self.budget, looks=looks)
+        limits = TrialLimits(budget=self.setting.budget, looks=looks)
         if self._base.result.end != "finished":
             return limits
         most = limits.times * self._base.result.instructions + limits.slack * len(self._base.instructions)
