@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from diagnosis import right_source
+from diagnosis import right_source, tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = ("unseen", "public_style", "blind", *(f"blind{number}" for number in range(2, 24)))
@@ -60,42 +60,32 @@ TRIED, TRIALS = 384, 160
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one wrong kernel's failing case shows, and what its source should be; all that a fit needs of a run.
+    """What one wrong kernel's failing case shows, and what its source should be; all that a fit needs of a run."""
 
-    Attributes:
-        card: its path, for people.
-        source: text, with `entry` in it; `right`: as it should be.
-        marks: (line, kind, detail); `pattern`: words for what is wrong of the numbers.
-        path: of the card that it ran by.
-    """
-
-    card: str
+    card: str  # its path, for people
+    # source, right: the text with `entry` in it, and as it should be
     source: str
     entry: str
     right: str
-    marks: Sequence[tuple[int, str, str]]
-    pattern: Sequence[str]
-    path: str
+    marks: Sequence[tuple[int, str, str]]  # (line, kind, detail)
+    pattern: Sequence[str]  # words for what is wrong of the numbers
+    path: str  # of the card that it ran by
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One wrong kernel: the features of its changes, those that undo the bug first.
+    """One wrong kernel: the features of its changes, those that undo the bug first."""
 
-    Attributes:
-        set: the folder that it is of.
-        card: its path, for people; `family`: kernels that share a source share it.
-        changes: those that undo the bug, `undoing` of them; then a sample of the others, of which there are `others`.
-        further: whether they are of the second round, since nothing of the first one undoes it.
-    """
-
-    set: str
-    card: str
-    family: str
-    changes: Sequence[Sequence[str]]
+    set: str  # the folder that it is of
+    family: str  # kernels that share a source share it
+    changes: Sequence[Sequence[str]]  # those that undo the bug, `undoing` of them; then a sample of the others
     undoing: int
-    others: int
-    further: bool = False
+    others: int  # how many there are
+    further: bool = False  # whether they are of the second round, since nothing of the first one undoes it
+
+    def scores(self, weights: Mapping[str, float]) -> Any:
+        """Of each change."""
+        return np.array([sum(weights.get(word, 0.0) for word in change) for change in self.changes])
 
     @property
     def each(self) -> float:
@@ -110,10 +100,6 @@ def seen(job: tuple[Path, Path]) -> Evidence | None:
     from wmmadiag.diagnose.engine import failing_runs
     from wmmadiag.subject.card_files.read import load_card
 
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
         card = load_card(card_path)
         truth = tomllib.loads(card_path.with_name(f"{card_path.stem}.truth.toml").read_text("utf-8"))
@@ -167,15 +153,14 @@ def read(job: tuple[str, Evidence]) -> Kernel | None:
         print(f"{one.card}: {error}", file=sys.stderr)
         return None
     others = sorted(set(range(len(listed))) - set(undoing))
+    family = one.card.split("/")[0]
     if not undoing:
-        return Kernel(name, one.card, one.card.split("/")[0], (), 0, len(others))
+        return Kernel(name, family, (), 0, len(others))
     chosen = {*undoing, *random.Random(len(listed)).sample(others, min(SAMPLE, len(others)))}
     seen_there = suspicion(found, Dependences(sources), one.pattern)
     words = [told for _, _, told in described(listed, sources, seen_there, chosen)]
     rows = sorted(zip(sorted(chosen), words, strict=True), key=lambda row: row[0] not in undoing)
-    return Kernel(
-        name, one.card, one.card.split("/")[0], [told for _, told in rows], len(undoing), len(others), further
-    )
+    return Kernel(name, family, [told for _, told in rows], len(undoing), len(others), further)
 
 
 def undone_by(one: Evidence, changes: Sequence[Any]) -> list[int]:
@@ -193,11 +178,8 @@ def undone_by(one: Evidence, changes: Sequence[Any]) -> list[int]:
         return []
     texts = ["".join([*old[:first], *new[start:end], *old[last:]]) for first, last, start, end in hunks]
     regions = [Region(one.source, text) for text in texts]
-    return [
-        number
-        for number, change in enumerate(changes)
-        if any(part.undone_by(change.edits, spelled=True) for part in regions)
-    ]
+    undo = (any(part.undone_by(change.edits, spelled=True) for part in regions) for change in changes)
+    return [number for number, whether in enumerate(undo) if whether]
 
 
 def _by_line(first: int, last: int, start: int, end: int) -> list[tuple[int, int, int, int]]:
@@ -308,7 +290,7 @@ def places(kernels: Sequence[Kernel], weights: Mapping[str, float]) -> Iterator[
     """(kernel, place of its undoing in the ranking), of those that have one."""
     for one in kernels:
         if one.undoing:
-            scores = np.array([sum(weights.get(word, 0.0) for word in change) for change in one.changes])
+            scores = one.scores(weights)
             before = (scores[one.undoing :] > scores[: one.undoing].max()).sum()
             yield one, round(float(before) * one.each) + 1
 
@@ -318,7 +300,7 @@ def further(kernels: Sequence[Kernel], weights: Mapping[str, float]) -> float:
     wholes: dict[bool, list[float]] = {False: [], True: []}
     for one in kernels:
         if one.undoing:
-            scores = np.array([sum(weights.get(word, 0.0) for word in change) for change in one.changes])
+            scores = one.scores(weights)
             scores[one.undoing :] += math.log(one.each) if one.others else 0.0
             wholes[one.further].append(float(scores.max() + math.log(np.exp(scores - scores.max()).sum())))
     first, second = wholes[False], wholes[True]
@@ -333,35 +315,19 @@ def told(name: str, kernels: Sequence[Kernel], found: Sequence[tuple[Kernel, int
     if not ranks:
         return [name, str(len(kernels)), "0", "-", "-", "-"]
     ninth = ranks[min(len(ranks) - 1, math.ceil(0.9 * len(ranks)) - 1)]
-    early = sum(place <= 192 for place in ranks)
-    return [
-        name,
-        str(len(kernels)),
-        str(len(ranks)),
-        str(ranks[len(ranks) // 2]),
-        str(ninth),
-        f"{early / len(ranks):.0%}",
-    ]
+    early = sum(place <= 192 for place in ranks) / len(ranks)
+    return [name, *map(str, (len(kernels), len(ranks), ranks[len(ranks) // 2], ninth)), f"{early:.0%}"]
 
 
 def main() -> int:
     """Fit and tell; 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = partial(parser.add_argument, type=int, metavar="N")
     parser.add_argument("--write", action="store_true", help="write wmmadiag/diagnose/ranking.json")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
-    parser.add_argument(
-        "--store", type=Path, metavar="DIR", required=True, help="keep there what runs showed, and take it from there"
-    )
-    parser.add_argument(
-        "--sample",
-        type=int,
-        default=0,
-        metavar="N",
-        help="N kernels of each set; the weights that there are stand for the others",
-    )
-    parser.add_argument(
-        "--trials", type=int, default=TRIALS, metavar="N", help=f"wrong kernels to try changes of ({TRIALS})"
-    )
+    add("--jobs", default=os.cpu_count() or 1)
+    add("--store", type=Path, metavar="DIR", required=True, help="keep there what runs showed, and take it from there")
+    add("--sample", default=0, help="N kernels of each set; the weights that there are stand for the others")
+    add("--trials", default=TRIALS, help=f"wrong kernels to try changes of ({TRIALS})")
     options = parser.parse_args()
     from tabulate import tabulate
 
@@ -382,18 +348,13 @@ def main() -> int:
     families = sorted({(one.set, one.family) for one in own})
     random.Random(0).shuffle(families)
     parts = [frozenset(families[number::FOLDS]) for number in range(min(FOLDS, len(families)))]
-    split = [
-        (
-            [one for one in own if (one.set, one.family) not in part],
-            [one for one in own if (one.set, one.family) in part],
-        )
-        for part in parts
-    ]
+    held_out = [[one for one in own if (one.set, one.family) in part] for part in parts]
+    rest = [[one for one in own if (one.set, one.family) not in part] for part in parts]
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("fork")) as pool:
         every = pool.submit(fitted, own, penalty, prior)
-        others_weights = list(pool.map(partial(fitted, penalty=penalty, prior=prior), [rest for rest, _ in split]))
+        others_weights = list(pool.map(partial(fitted, penalty=penalty, prior=prior), rest))
         weights = every.result()
-    left_out = [pair for used, (_, held) in zip(others_weights, split, strict=True) for pair in places(held, used)]
+    left_out = [pair for used, held in zip(others_weights, held_out, strict=True) for pair in places(held, used)]
     rows = []
     for name in ("wrong", *SETS):
         mine = [one for one in own if one.set == name]
