@@ -72,3 +72,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Compilations are shared by tests that are about something else."""
     compilations.serve(not set(COMPILERS_OWN) & set(item.path.parts))
+
+
+@pytest.fixture(scope="session")
+def session_cache(tmp_path_factory):
+    """A folder for a cache that some tests share."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Exit code, standard output and standard error of a command."""
+
+    from wmmadiag.cli.main import main
+
+    def call(*words):
+        code = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return call

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from trial_changes import product
+from trial_changes import UNORDERED, product
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.diagnose.by_checks import _complaints_left, _findings
@@ -46,16 +46,6 @@ def line_of(card: Card, piece: str) -> int:
 
 def lines(found: Diagnosis) -> list[int]:
     return [int(one.place.rpartition(":")[2]) for one in found.causes]
-
-
-UNORDERED = """const int place = threadIdx.y * 8 + threadIdx.x;
-    __shared__ float staged[64], again[64];
-    staged[place] = sum;
-    sum += 0.0f * staged[place % 16];
-    again[place] = sum;
-    sum += 0.0f * again[31 - threadIdx.x];
-    c[at(row, n, col)] = sum;"""
-"""The second warp reads what the first one wrote, twice without a barrier; one after the other they are right."""
 
 
 @pytest.mark.slow

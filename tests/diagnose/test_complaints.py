@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trial_changes import product
+from trial_changes import UNORDERED, product
 
 from wmmadiag.checks.registry import native_names, select
 from wmmadiag.diagnose.changes import Change, TextEdit
@@ -13,14 +13,6 @@ from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
 
 CHECKS = native_names(one for one in select("default") if one.raw)
-TWICE = """const int place = threadIdx.y * 8 + threadIdx.x;
-    __shared__ float staged[64], again[64];
-    staged[place] = sum;
-    sum += 0.0f * staged[place % 16];
-    again[place] = sum;
-    sum += 0.0f * again[31 - threadIdx.x];
-    c[at(row, n, col)] = sum;"""
-"""The second warp reads what the first one wrote, at two places."""
 
 
 def bench_of(folder: Path, stored: str) -> tuple[TrialBench, Card]:
@@ -34,7 +26,7 @@ def put_in(card: Card, before: str, text: str) -> Change:
 
 
 def test_a_barrier_takes_complaints_away_and_what_is_idle_takes_none(tmp_path: Path) -> None:
-    bench, card = bench_of(tmp_path, TWICE)
+    bench, card = bench_of(tmp_path, UNORDERED)
     barrier, idle = (
         put_in(card, "sum += 0.0f * again", "__syncthreads(); "),
         put_in(card, "again[place] =", "sum += 0; "),
@@ -43,7 +35,7 @@ def test_a_barrier_takes_complaints_away_and_what_is_idle_takes_none(tmp_path: P
 
 
 def test_two_at_once_are_asked_about_where_one_of_them_brings_another_complaint(tmp_path: Path) -> None:
-    bench, card = bench_of(tmp_path, TWICE)
+    bench, card = bench_of(tmp_path, UNORDERED)
     first = put_in(card, "sum += 0.0f * staged", "__syncthreads(); ")  # behind it the second warp may run first,
     second = put_in(card, "sum += 0.0f * again", "__syncthreads(); ")  # and read here what nothing has written
     assert bench.complaints_left([first], (), CHECKS) == {first: 1.0}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from trial_changes import OF_TWICE
 
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.subject.card_files.read import load_card
@@ -102,37 +103,13 @@ TWICE = """__global__ void twice(const float* x, float* y) {
     y[t] = x[t] * 2.0f;
 }
 """
-ROWS = """format = 1
-source = "k.cu"
-entry = "twice"
-
-[[arguments]]
-role = "x"
-dtype = "f32"
-
-[[arguments]]
-role = "y"
-dtype = "f32"
-
-[computes]
-operation = "softmax"
-
-[launch]
-grid = ["1"]
-block = ["64"]
-
-[[cases]]
-name = "one"
-M = 2
-N = 32
-"""
 
 
 @pytest.mark.slow
 def test_what_no_change_mends_is_undecided(tmp_path):
     """No small change makes a softmax of a product."""
     (tmp_path / "k.cu").write_text(TWICE, "utf-8")
-    (tmp_path / "k.toml").write_text(ROWS, "utf-8")
+    (tmp_path / "k.toml").write_text(OF_TWICE, "utf-8")
     found = diagnose_card(load_card(tmp_path / "k.toml"), effort="quick")
     assert (found.outcome, found.exit_code) == ("undecided", 3)
     (cause,) = found.causes

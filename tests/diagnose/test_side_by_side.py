@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from trial_changes import OF_TWICE
 
 from wmmadiag import emulator
 from wmmadiag.compile.driver import compile_text
@@ -16,30 +17,6 @@ from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import load_card
 
 KERNELS = Path(__file__).parents[2] / "kernels"
-CARD = """format = 1
-source = "k.cu"
-entry = "twice"
-
-[[arguments]]
-role = "x"
-dtype = "f32"
-
-[[arguments]]
-role = "y"
-dtype = "f32"
-
-[computes]
-operation = "softmax"
-
-[launch]
-grid = ["1"]
-block = ["64"]
-
-[[cases]]
-name = "one"
-M = 2
-N = 32
-"""
 SOURCE = """__global__ void twice(const float* x, float* y) {
     __shared__ float s[64];
     int t = threadIdx.x;
@@ -51,7 +28,7 @@ SOURCE = """__global__ void twice(const float* x, float* y) {
 
 
 def difference(tmp_path: Path, old: str, new: str) -> Difference | None:
-    (tmp_path / "k.toml").write_text(CARD, "utf-8")
+    (tmp_path / "k.toml").write_text(OF_TWICE, "utf-8")
     (tmp_path / "k.cu").write_text(SOURCE, "utf-8")
     card = load_card(tmp_path / "k.toml")
     broken, mended = SOURCE.replace(old, new), SOURCE

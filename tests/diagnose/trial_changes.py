@@ -20,6 +20,39 @@ _PARENTS = frozenset({"binary_expression", "subscript_argument_list", "parenthes
 _OPAQUE = frozenset(
     {"preproc_def", "preproc_function_def", "template_argument_list", "gnu_asm_expression", "parameter_list"}
 )
+OF_TWICE = """format = 1
+source = "k.cu"
+entry = "twice"
+
+[[arguments]]
+role = "x"
+dtype = "f32"
+
+[[arguments]]
+role = "y"
+dtype = "f32"
+
+[computes]
+operation = "softmax"
+
+[launch]
+grid = ["1"]
+block = ["64"]
+
+[[cases]]
+name = "one"
+M = 2
+N = 32
+"""
+"""A card of `twice(x, y)` in k.cu, which is no softmax."""
+UNORDERED = """const int place = threadIdx.y * 8 + threadIdx.x;
+    __shared__ float staged[64], again[64];
+    staged[place] = sum;
+    sum += 0.0f * staged[place % 16];
+    again[place] = sum;
+    sum += 0.0f * again[31 - threadIdx.x];
+    c[at(row, n, col)] = sum;"""
+"""The second warp reads what the first one wrote, twice without a barrier; one after the other they are right."""
 
 
 def edit(texts: Texts, old: str, new: str, *, file: str = "", nth: int = 0) -> TextEdit:

@@ -31,11 +31,6 @@ checks.all_checks()
 _LOADED.append(api)
 
 
-@pytest.fixture(scope="session")
-def session_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
 def own_cache(session_cache, monkeypatch):
     monkeypatch.setenv("WMMADIAG_CACHE_DIR", str(session_cache))

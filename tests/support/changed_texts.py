@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import pytest
 
 from wmmadiag.diagnose.changes import Change, Texts, applied
 from wmmadiag.diagnose.operators.places import program
@@ -52,6 +54,13 @@ def yields(body: str, operator: str, wanted: str, head: str = "") -> bool:
     """Whether an operator turns a kernel's body into one with `wanted` in it, which it had not before."""
     assert squeezed(wanted) not in squeezed(kernel(body, head)), "it stands there already"
     return any(squeezed(wanted) in text for _, text in made(body, operator, head))
+
+
+def each(rows: Sequence[tuple[str, str, str]]) -> pytest.MarkDecorator:
+    """A test for each operator, body and text that is wanted of it."""
+    return pytest.mark.parametrize(
+        ("operator", "body", "wanted"), rows, ids=[f"{operator}: {text}" for operator, _, text in rows]
+    )
 
 
 def squeezed(text: str) -> str:

@@ -23,11 +23,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wmmadiag.checks.barrier_place import places
-from wmmadiag.checks.finding import Finding, InsertAt, Level
+from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.place import Place
+from wmmadiag.results.model import SuggestedLine
 
 _VERBS = {"in-flight-read": "reads", "in-flight-write": "writes"}
 
@@ -87,11 +88,11 @@ def describe(raw: Raw, context: Context) -> Finding | None:
 _WAIT = 'asm volatile("cp.async.wait_group {};" ::: "memory");'
 
 
-def _after(wait: Place, text: str) -> InsertAt | None:
+def _after(wait: Place, text: str) -> SuggestedLine | None:
     """Behind the wait, where the source has room for a statement."""
     source = structure_of(wait.file)
     line = source.after(wait.line) if source is not None and wait.line else 0
-    return InsertAt(wait.file, line, "before", text) if line else None
+    return SuggestedLine(wait.file, line, "before", text) if line else None
 
 
 CHECK = Check(

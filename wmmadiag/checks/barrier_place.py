@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wmmadiag.checks.finding import Finding, InsertAt
+from wmmadiag.checks.finding import Finding
 from wmmadiag.checks.flow import Flow, Loop, SharedBy, flow_of
 from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.place import Place, own_place
+from wmmadiag.results.model import SuggestedLine
 
 _WALLS = {
     "__syncthreads();": frozenset({"bar.sync", "bar.red"}),
@@ -37,7 +38,7 @@ class BarrierPlace:
     ptx_line: int  # and before this line (1-based) of the PTX
     ptx: tuple[str, ...]  # the PTX instructions, one per line
     text: str  # the CUDA statement, "__syncthreads();"
-    insert: InsertAt | None  # where in the source; None when the lines leave no place between them
+    insert: SuggestedLine | None  # where in the source; None when the lines leave no place between them
     # after, before: the source lines of the accesses that it must part, in the order of the program; `before` may be
     # the smaller one when the way goes round a loop
     after: int
@@ -212,14 +213,14 @@ def _place(
 
 def _source(
     kernel: LoweredKernel, first: Place, second: Place, text: str, loop: Loop | None
-) -> tuple[InsertAt | None, bool]:
+) -> tuple[SuggestedLine | None, bool]:
     """Where in the source, and whether that is at a loop's end."""
     source = structure_of(first.file) if first.file == second.file and first.line and second.line else None
     if source is None:
         return None, False
     if loop is None and first.line < second.line:
         line = source.between(first.line, second.line)
-        return (InsertAt(first.file, line, "before", text) if line else None), False
+        return (SuggestedLine(first.file, line, "before", text) if line else None), False
     lines = [first.line, second.line]
     if loop is None and first.line == second.line:
         return None, False  # on one line; or unrolled, which the lines do not tell apart
@@ -227,8 +228,8 @@ def _source(
         lines += _lines_in(kernel, loop, first)
     line = source.loop_end(lines) or source.loop_end(lines[:2])
     if line:
-        return InsertAt(first.file, line, "before", text), True
-    return (InsertAt(first.file, second.line, "before", text) if second.line in source.starts else None), True
+        return SuggestedLine(first.file, line, "before", text), True
+    return (SuggestedLine(first.file, second.line, "before", text) if second.line in source.starts else None), True
 
 
 def _lines_in(kernel: LoweredKernel, loop: Loop, frame: Place) -> list[int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
 
 from wmmadiag.place import Place
+from wmmadiag.results.model import SuggestedLine
 
 
 class Level(str, Enum):
@@ -20,16 +20,6 @@ class Level(str, Enum):
     ERROR = "error"
     WARNING = "warning"
     ADVICE = "advice"
-
-
-@dataclass(frozen=True, slots=True)
-class InsertAt:
-    """A statement to insert into the user's source."""
-
-    file: str  # path as the compiler was given it
-    line: int  # 1-based, of the source as it was compiled
-    where: Literal["before", "after"]  # before or after that line
-    text: str  # the statement, "__syncthreads();"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +38,5 @@ class Finding:
     hint: str = ""  # the next step
     # program counters of the two instructions of a pair; several where the compiler copied the lines
     pairs: tuple[tuple[int, int], ...] = ()
-    suggested: InsertAt | None = None  # a statement that would mend it, where the evidence says which and where
+    suggested: SuggestedLine | None = None  # a statement that would mend it, where the evidence says which and where
     fragment: bool = False  # it is a whole fragment's access, not one thread's

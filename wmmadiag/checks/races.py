@@ -36,13 +36,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wmmadiag.checks.barrier_place import BarrierPlace, missing_barriers
-from wmmadiag.checks.finding import Finding, InsertAt, Level
+from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.checks.validated import is_guess, is_validated
 from wmmadiag.emulator.decoded import BLOCK_SCOPE
 from wmmadiag.place import Place, own_place
+from wmmadiag.results.model import SuggestedLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,7 @@ def _without_fence(finding: Finding, raw: Raw) -> Finding:
         finding,
         message=finding.message.replace("no barrier orders them", "a flag passes between them, but no fence before it"),
         hint=f"put {call.rstrip(';')} after line {earlier.line}, before the flag is set, and one behind the wait",
-        suggested=InsertAt(earlier.file, line, "before", call) if line else None,
+        suggested=SuggestedLine(earlier.file, line, "before", call) if line else None,
     )
 
 

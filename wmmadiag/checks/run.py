@@ -15,7 +15,7 @@ from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import KernelFault, WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
 from wmmadiag.place import Place, own_place
-from wmmadiag.results.model import ReportedFinding, SuggestedLine
+from wmmadiag.results.model import ReportedFinding
 
 # What a declared alignment that is too small does: the first block again, its arrays where the declaration allows.
 #
@@ -106,7 +106,6 @@ def emulator_of(kernel: LoadedKernel) -> EmulatedKernel | None:
 
 def reported(finding: Finding) -> ReportedFinding:
     """A finding as plain data, at the user's own lines."""
-    line = finding.suggested
     return ReportedFinding(
         check=finding.check,
         kind=finding.kind,
@@ -117,7 +116,7 @@ def reported(finding: Finding) -> ReportedFinding:
         count=finding.count,
         detail=(*finding.detail, *_callers(finding.place), *_callers(finding.other)),
         hint=finding.hint,
-        suggested=SuggestedLine(line.file, line.line, line.where, line.text) if line is not None else None,
+        suggested=finding.suggested,
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from changed_texts import made, yields
+from changed_texts import each, made, yields
 
 FRAGMENT = "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;"
 COPY = "const int r = threadIdx.x / 16, c = threadIdx.x % 16; const int pitch = 24; __shared__ float s[16 * 24];"
@@ -421,16 +420,12 @@ NEVER = [
 ]
 
 
-def named(rows: list[tuple[str, str, str]]) -> list[str]:
-    return [f"{operator}: {text}" for operator, _, text in rows]
-
-
-@pytest.mark.parametrize(("operator", "body", "wanted"), YIELDS, ids=named(YIELDS))
+@each(YIELDS)
 def test_expression_operator_yields(operator: str, body: str, wanted: str) -> None:
     assert yields(body, operator, wanted)
 
 
-@pytest.mark.parametrize(("operator", "body", "wanted"), NEVER, ids=named(NEVER))
+@each(NEVER)
 def test_expression_operator_does_not_yield(operator: str, body: str, wanted: str) -> None:
     assert not yields(body, operator, wanted)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from changed_texts import made, yields
+from changed_texts import each, made, yields
 
 SHARED = "__shared__ float s[64]; int t = threadIdx.x;"
 ASYNC = """typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> rows_t;
@@ -612,16 +612,12 @@ NEVER = [
 ]
 
 
-def named(rows: list[tuple[str, str, str]]) -> list[str]:
-    return [f"{operator}: {text}" for operator, _, text in rows]
-
-
-@pytest.mark.parametrize(("operator", "body", "wanted"), YIELDS, ids=named(YIELDS))
+@each(YIELDS)
 def test_statement_operator_yields(operator: str, body: str, wanted: str) -> None:
     assert yields(body, operator, wanted, ASYNC)
 
 
-@pytest.mark.parametrize(("operator", "body", "wanted"), NEVER, ids=named(NEVER))
+@each(NEVER)
 def test_statement_operator_does_not_yield(operator: str, body: str, wanted: str) -> None:
     assert not yields(body, operator, wanted, ASYNC)
 

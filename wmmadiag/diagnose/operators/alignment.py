@@ -42,7 +42,7 @@ def aligned_statements(program: Program, *, calls: bool) -> Iterator[Draft]:
                 (
                     other for other in group
                     if other is not one and (calls or _shared(counted[id(one)], counted[id(other)]))
-                    and (not calls or _called_by(one) == _called_by(other) != "")
+                    and (not calls or called_by(one) == called_by(other) != "")
                 ),
                 key=lambda other: abs(other.start - one.start),
             )  # fmt: skip
@@ -53,7 +53,7 @@ def aligned_statements(program: Program, *, calls: bool) -> Iterator[Draft]:
                         yield from _draft(one, text, f"as in line {line}")
 
 
-def _called_by(one: Statement) -> str:
+def called_by(one: Statement) -> str:
     """The function that a statement is a call of; "" of none."""
     whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
     return whole.operator if whole is not None and whole.kind == "call" else ""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.report.campaign.terminal import counts, numbered
-from wmmadiag.report.html import RawMarkup, page
+from wmmadiag.report.html import page
+from wmmadiag.report.html.views import RawMarkup
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.report.html.views import views
+from wmmadiag.report.html.views import RawMarkup, views
 from wmmadiag.results.run import Run
 from wmmadiag.results.text import visible
 
@@ -45,15 +45,6 @@ def page(template: Path, script: Path, style: Path | None = None, **shown: Any) 
         )
     )
     return made
-
-
-class RawMarkup(str):
-    """Text of this package that needs no escaping."""
-
-    __slots__ = ()
-
-    def __html__(self) -> str:
-        return str(self)
 
 
 @cache

@@ -65,8 +65,8 @@ def _title(run: Run) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} kernels"
 
 
-class _Json(str):
-    """JSON that cannot end the script element it stands in, nor start anything there."""
+class RawMarkup(str):
+    """Text of this package that needs no escaping."""
 
     __slots__ = ()
 
@@ -74,9 +74,10 @@ class _Json(str):
         return str(self)
 
 
-def _json(value: Any) -> _Json:
+def _json(value: Any) -> RawMarkup:
+    """JSON that cannot end the script element it stands in, nor start anything there."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return _Json(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return RawMarkup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _kernel(kernel: KernelRun, slug: str, maps: list[dict[str, Any]], room: dict[str, int]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from wmmadiag.diagnose.operators.alignment import called_by
 from wmmadiag.diagnose.operators.making import Draft, statement_replaced
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -20,25 +21,19 @@ def guarded_alike(program: Program) -> Iterator[Draft]:
         for one in body.statements:
             condition = _guard(one)
             if condition is not None:
-                known[_called(one)].setdefault(condition.text, condition)
+                known[called_by(one)].setdefault(condition.text, condition)
     for statement in program.statements:
-        if not _called(statement) or _guard(statement) is not None:
+        if not called_by(statement) or _guard(statement) is not None:
             continue
-        for text, condition in known[_called(statement)].items():
+        for text, condition in known[called_by(statement)].items():
             if pools(program).visible(condition, statement.expressions[0]):
                 source = statement.unit.source.slice(statement.start, statement.end)
                 yield statement_replaced(statement, f"if ({text}) {source}", f"if {text}", "guard")
 
 
-def _called(one: Statement) -> str:
-    """What a statement, which is one call, calls."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
-    return whole.operator if whole is not None and whole.kind == "call" else ""
-
-
 def _guard(one: Statement) -> Expression | None:
     """The condition of the branch that a call stands in alone."""
-    if not _called(one):
+    if not called_by(one):
         return None
     around = one.parent
     if around is not None and around.kind == "block" and len(around.children) == 1:
