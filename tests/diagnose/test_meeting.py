@@ -53,7 +53,8 @@ def test_accesses_are_named_where_both_are_made_or_called_for() -> None:
 
 def test_the_access_that_has_to_wait_is_told_from_the_one_before_the_change() -> None:
     assert waiting([race(at(15), at(16))], ("k.cu", 15), "k") == Place("k.cu", 16)
-    assert waiting([race(at(14), at(15))], ("k.cu", 16), "k") == Place("k.cu", 15)  # of a loop that begins above
+    # Of a loop that begins above, and what comes behind the loop.
+    assert waiting([race(at(14), at(16)), race(at(14), at(13))], ("k.cu", 15), "k") == Place("k.cu", 13)
     # In `put`, which line 14 calls: line 14 is over before line 15 waits.
     assert waiting([race(at(14), at(15))], ("k.cu", 1), "put") == Place("k.cu", 15)
     assert waiting([], ("k.cu", 1), "put") is None

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.csource.tree import parse
+from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed, fresh
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
-from wmmadiag.diagnose.proof import disturbed, said_elsewhere, unfit
+from wmmadiag.diagnose.proof import counted_twice, disturbed, names_registers, said_elsewhere, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
@@ -77,6 +77,34 @@ def test_a_change_that_alters_nearly_every_access_is_the_weaker_answer() -> None
     assert first.right and second.right
     assert (first.line[1], first.intrusive, second.intrusive) == (58, False, True)
     assert first.altered < second.altered / 3
+
+
+TWICE = b"""void k(int* out, int n) {
+    const int x0 = blockIdx.x * 64;
+    const int first = x0 - 1;
+    const int at = first + n;
+    mma(d[0], b[0], b[1], n, at);
+}
+"""
+
+
+def made_of(old: bytes, new: str, *, role: str = "index") -> tuple[dict[str, Source], Change]:
+    pieces = zip(old.split(b"|"), new.split("|"), strict=True)
+    edits = tuple(TextEdit("k.cu", at := TWICE.index(one), at + len(one), other) for one, other in pieces)
+    return {"k.cu": parse(TWICE, "k.cu")}, Change("test", edits, "expression", role, "")
+
+
+def test_what_is_added_to_what_holds_it_counts_twice() -> None:
+    assert counted_twice(*made_of(b"first + n", "first + n + x0")) == "x0"
+    assert counted_twice(*made_of(b"first + n", "first + n - first")) == "first"
+    assert not counted_twice(*made_of(b"x0 - 1", "x0 - 1 + n"))
+    assert not counted_twice(*made_of(b"first + n", "first + n * x0"))
+
+
+def test_registers_exchanged_are_told_from_other_arguments() -> None:
+    assert names_registers(*made_of(b"b[0]|b[1]", "b[1]|b[0]", role="argument"))
+    assert not names_registers(*made_of(b"n|at", "at|n", role="argument"))
+    assert not names_registers(*made_of(b"b[0]|b[1]", "b[1]|b[1]", role="argument"))
 
 
 @pytest.mark.slow

@@ -35,20 +35,25 @@ def sides(found: Finding) -> tuple[Place, Place]:
 def waiting(races: Sequence[Finding], line: tuple[str, int], function: str) -> Place | None:
     """Of accesses that a change puts in order, the one that has to wait, as a line of the function that both stand in.
 
-    That is the first one behind the change, else one of those in front of it. Where the change stands in what is called
-    for the earlier access, both are other lines of the caller, and the later one has to wait.
+    Of two on one side of the change, the next round of a loop brings the first one back: that is soonest. Else it is
+    the one behind the change. Where the change stands in what is called for the earlier access, both are other lines of
+    the caller, and the later one has to wait.
 
     Args:
         line: of the change; `function`: the name of the one that it stands in.
     """
-    pairs = [sides(one) for one in races]
-    called = [
-        max(pair, key=lambda place: place.line) for pair in pairs if _plain(pair[0].function) not in ("", function)
-    ]
-    places = called or [place for pair in pairs for place in pair[::-1]]
-    others = [Place(one.file, one.line) for one in places if one.line and (one.file, one.line) != line]
-    behind = [place for place in others if place.file == line[0] and place.line > line[1]]
-    return min(behind, key=lambda place: place.line, default=next(iter(others), None))
+    called, carried, crossed = list[Place](), list[Place](), list[Place]()
+    for found in races:
+        first, last = sorted(sides(found), key=lambda place: place.line)
+        if _plain(first.function) not in ("", function):
+            called.append(last)
+        elif first.line <= line[1] < last.line:
+            crossed.append(last)
+        else:
+            carried += first, last
+    listed = called or carried or crossed
+    others = {(one.file, one.line) for one in listed if one.line} - {line}
+    return Place(*min(others)) if others else None
 
 
 def homes(findings: Iterable[Finding]) -> frozenset[str]:

@@ -31,6 +31,8 @@ from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.only_where import CHOSEN
+from wmmadiag.diagnose.ranking import Ranked, tokens_of
+from wmmadiag.diagnose.ranking import difference as differing
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sizes import mixed_sizes
 from wmmadiag.diagnose.sketching import FILLED
@@ -54,6 +56,8 @@ _SOUGHT = {
 }
 _NAMES_SOMETHING = re.compile(r"\(\s*&?\s*[A-Za-z_]")
 """A call with a variable as its first argument."""
+_MADE = re.compile(r"\b(\w+)\s*=\s*([^=;][^;]*);")
+"""A name and what it is made of."""
 _ELEMENTS = frozenset(
     {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
 )
@@ -67,18 +71,9 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
     cases = sorted(ran, key=lambda one: one.name != found.case.name)
     if best.shape is not None:
         yield "the kernel could as well be written for the launch that there is"
-    if best.tried.ranked.agreed:
-        yield "other places are written for this constant: one of them may be what is wrong"
-    if change.operator in _SOUGHT:
-        yield _SOUGHT[change.operator]
-    if (agree := best.tried.ranked.alike) > 1:
-        yield f"it alters {agree} lines that agree with each other: what they meet may be what is wrong"
-    if change.role == "assembly operand":
-        yield "it says which register is which: what fills or reads these registers could be changed as well"
+    yield from _by_its_text(found.sources, best.tried.ranked)
     if of_two_ends(change, difference):
         yield "who writes this memory and who reads it would agree as well if the other end were changed"
-    if again := said_elsewhere(found.sources, change):
-        yield f"the same stands at {again} already: it may be what stands at the wrong place"
     if puts_in_order(change) and _overlap(found, first, best):
         yield "it orders accesses through different pointers, whose memory should perhaps not overlap"
     if movable(change) and best.tried.also != ():
@@ -93,6 +88,49 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield idle.sentence()
     if best.shape is None:
         yield from _more_than_needed(found.sources, first, best)
+
+
+def _by_its_text(sources: Mapping[str, Source], ranked: Ranked) -> Iterator[str]:
+    """What a change itself says against it."""
+    change = ranked.change
+    if ranked.agreed:
+        yield "other places are written for this constant: one of them may be what is wrong"
+    if change.operator in _SOUGHT:
+        yield _SOUGHT[change.operator]
+    if ranked.alike > 1:
+        yield f"it alters {ranked.alike} lines that agree with each other: what they meet may be what is wrong"
+    if name := counted_twice(sources, change):
+        yield f"{name} is in what it is added to already: what multiplies it there may be what is wrong"
+    if names_registers(sources, change):
+        yield "it says which register is which: what fills or reads these registers could be changed as well"
+    if again := said_elsewhere(sources, change):
+        yield f"the same stands at {again} already: it may be what stands at the wrong place"
+
+
+def names_registers(sources: Mapping[str, Source], change: Change) -> bool:
+    """Whether a change says which register is which: of assembly, or elements exchanged among a call's arguments."""
+    if change.role == "assembly operand":
+        return True
+    old = sorted(sources[edit.file].slice(edit.start, edit.end) for edit in change.edits)
+    exchanged = len(old) > 1 and old == sorted(edit.text for edit in change.edits)
+    return exchanged and change.role == "argument" and all("[" in text for text in old)
+
+
+def counted_twice(sources: Mapping[str, Source], change: Change) -> str:
+    """A name that a change adds to a sum of which it is a part already, by what the sum's names are made of; "" for
+    none. Once more is as good as any factor that happens to be one more than the one that is there."""
+    edit = change.edits[0]
+    source = sources[edit.file]
+    old = source.slice(edit.start, edit.end)
+    gone, come = differing(old, edit.text)
+    if len(change.edits) > 1 or gone or len(come) != 2 or come[0] not in "+-" or not come[1].isidentifier():
+        return ""
+    made = dict(_MADE.findall(source.code.code.decode("utf-8", "replace")))
+    names, known = set(tokens_of(old)), set[str]()
+    while names - known and come[1] not in names:
+        more = {word for name in names - known for word in tokens_of(made.get(name, ""))}
+        known, names = known | names, names | more
+    return come[1] if come[1] in names else ""
 
 
 def other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:

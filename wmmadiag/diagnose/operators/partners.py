@@ -16,7 +16,7 @@ _MOST = 6
 # log2(e) and ln(2): what lies between powers of e and powers of 2.
 _LOGARITHMS = ("1.4426950408889634f", "0.6931471805599453f")
 _MOST_MEMBERS, _MOST_SHIFTS, _MOST_UNITS = 3, 4, 2
-_MOST_FACTORS, _MOST_NUMBERS, _MOST_BOUNDS, _MOST_OFFSETS = 5, 2, 3, 12
+_MOST_NAMES, _MOST_FACTORS, _MOST_NUMBERS, _MOST_BOUNDS, _MOST_OFFSETS = 8, 5, 2, 3, 12
 
 
 class Partners:
@@ -87,7 +87,7 @@ class Partners:
         numbers = [part for part in self._factors.values() if part.kind == "literal"]
         bounds = [atom for atom in self._pool.at(one) if atom.text not in self._factors and self._bounds(atom)]
         yield from (Text(atom.text, precedence.POSTFIX) for atom in bounds[:_MOST_BOUNDS])
-        yield from self._visible(one, [*names[:_MOST_FACTORS], *numbers[:_MOST_NUMBERS]], own)
+        yield from self._visible(one, [*names[:_MOST_NAMES], *numbers[:_MOST_NUMBERS]], own, _MOST_NAMES + 1)
 
     def _bounds(self, atom: Atom) -> bool:
         """Whether something is compared with a size."""
