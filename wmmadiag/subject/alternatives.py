@@ -6,7 +6,7 @@ by counts and not by clocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -27,9 +27,11 @@ from wmmadiag.subject.verdict import judge_case
 
 _MOST_READINGS = 400  # of one run
 _AGAIN = 24  # of them, at other sizes: those that came nearest
-_WORK = 500.0
-"""How much is tried of one kind of question, in units of about 10 ms of a processor: an answer must not depend on how
-busy a machine is."""
+_WORK, _OTHERS, _UNLIKE = 500.0, 250.0, 80.0
+"""How much is tried of the operation that is likeliest, of each other one, and of one that code speaks against, in
+units of about 10 ms of a processor: an answer must not depend on how busy a machine is. Each has its own, so that
+one operation more takes nothing from the others."""
+_TURN, _FIRST = 30.0, 4.0  # units of an operation before the next one's turn; how many times that the likeliest has
 _RUN, _INSTRUCTIONS, _DRAWN = 4.0, 200_000, 400_000  # units of a run; warp instructions and elements that are one more
 _READING, _ELEMENTS, _FLOATING = 0.2, 100_000, 50e6  # of a reading besides its tensors; what makes one unit more
 _DRAFT = 0.6  # units of a card that is drafted
@@ -70,8 +72,10 @@ class TriedReading:
     card: Card | None = None  # with that reading
     ran: bool = False  # whether the kernel came to its end at all
     count: int = 0  # how many readings
+    cut: bool = False  # whether others were left untried
     # operation → reading → the largest part of the elements that were near with it
     near: dict[str, dict[str, float]] = field(default_factory=dict)
+    work: ReadingWork = field(default_factory=ReadingWork)  # that is left to the operation being tried
 
     def likely(self, operation: str) -> frozenset[str] | None:
         """The readings that came nearest at other sizes; None where none came near, which tells nothing."""
@@ -115,34 +119,51 @@ class Nearest:
         return None
 
 
-def right_one(candidates: Iterator[tuple[str, Card | None]], nearest: Nearest | None = None) -> tuple[str, Card] | None:
+def right_one(
+    tries: Sequence[tuple[Iterator[tuple[str, Card | None]], ReadingWork]], nearest: Nearest | None = None
+) -> tuple[str, Card] | None:
     """The first card under which its kernel is right in every usual case; None if there is none in time.
 
     Args:
-        candidates: with what they assume, in words; None for what made no card, which costs work, too.
+        tries: of each operation, the likeliest first: cards with what they assume, in words, None for what made no
+            card, which costs work, too; and what may be tried of it. They take turns.
         nearest: is told of the others.
     """
     from wmmadiag.subject.target import card_target
 
-    work = ReadingWork()
     session: CardSession | None = None
-    for name, card in candidates:
-        work.left -= _DRAFT
-        if work.over:
-            return None
-        if card is None:
-            continue
-        target = card_target(card, None)
-        first = session or session_for(card, target, None, None)
-        session = session or first
-        ran = _ran(replace_card(first, card), card, work)
-        if ran is None:
-            continue
-        for reading, other in _readings(replace_card(first, card), ran, name, TriedReading(), work):
-            if _is_right_everywhere(replace_card(first, other), work):  # in squares one extent is as good as another
-                return _joined(name, reading), other
-        if nearest is not None:
-            nearest.seen.append((name, card))
+    waiting = list(tries)
+    while waiting:
+        for one in list(waiting):
+            candidates, work = one
+            until = work.left - _TURN * (_FIRST if one is tries[0] else 1.0)
+            for name, card in candidates:
+                work.left -= _DRAFT
+                if card is not None and not work.over:
+                    session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+                    found = _right_reading(name, session, work)
+                    if found is not None:
+                        return found
+                    if nearest is not None:
+                        nearest.seen.append((name, card))
+                if work.left <= max(until, 0.0):
+                    break
+            else:
+                waiting.remove(one)
+                continue
+            if work.over:
+                waiting.remove(one)
+    return None
+
+
+def _right_reading(name: str, session: CardSession, work: ReadingWork) -> tuple[str, Card] | None:
+    """The reading under which a card's kernel is right in every usual case, in words and as a card."""
+    ran = _ran(session, session.card, work)
+    if ran is None:
+        return None
+    for reading, other in _readings(session, ran, name, TriedReading(), work):
+        if _is_right_everywhere(replace_card(session, other), work):  # in squares one extent is as good as another
+            return _joined(name, reading), other
     return None
 
 
@@ -154,14 +175,12 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
     from wmmadiag.subject.target import card_target
 
     session = session_for(card, card_target(card, None), None, None)
-    work = ReadingWork()
-    if _is_right_everywhere(session, work):
+    tried = TriedReading()
+    if _is_right_everywhere(session, tried.work):
         return "", card
-    for name, other in alternatives(card, session, TriedReading(), work):
-        if _is_right_everywhere(replace_card(session, other), work):
+    for name, other in alternatives(card, session, tried):
+        if _is_right_everywhere(replace_card(session, other), tried.work):
             return name, other
-        if work.over:
-            break
     return None
 
 
@@ -189,32 +208,41 @@ def elements(card: Card) -> Callable[[Case], int]:
     return count
 
 
-def alternatives(
-    card: Card, session: CardSession, tried: TriedReading, work: ReadingWork
-) -> Iterator[tuple[str, Card]]:
-    """Other cards under which some case of the kernel is right, each with what it reads otherwise, in words."""
+def alternatives(card: Card, session: CardSession, tried: TriedReading) -> Iterator[tuple[str, Card]]:
+    """Other cards under which some case of the kernel is right, each with what it reads otherwise, in words.
+
+    What is done with one of them is to be charged to `tried.work`, which ends them.
+    """
     from wmmadiag.subject.drafts.other_cards import added_cards, cards_of_other_operations, reassigned_cards
     from wmmadiag.subject.drafts.other_sizes import resized_cards
 
     assert card.derived is not None
     for sizes, candidate in chain((("", card),), added_cards(card), reassigned_cards(card), resized_cards(card)):
-        if work.over:
+        if tried.work.over:
+            tried.cut = True
+            break
+        yield from _of_card(sizes, candidate, session, tried)
+    for operation, candidate, speaking in cards_of_other_operations(card):
+        tried.work = other_work(speaking)
+        for name, other in _of_card(operation, candidate, session, tried):
+            yield f"it computes {name}", other
+
+
+def other_work(speaking: int) -> ReadingWork:
+    """What may be tried of an operation that is not the likeliest, with so many traits of code against it."""
+    return ReadingWork(_UNLIKE if speaking else _OTHERS)
+
+
+def _of_card(name: str, card: Card, session: CardSession, tried: TriedReading) -> Iterator[tuple[str, Card]]:
+    own = replace_card(session, card)
+    ran = _ran(own, card, tried.work)
+    if ran is None:
+        return
+    tried.ran = tried.ran or card.computes.operation == session.card.computes.operation
+    for reading, other in _readings(own, ran, name, tried, tried.work):
+        yield _joined(name, reading), other
+        if tried.work.over:
             return
-        own = replace_card(session, candidate)
-        ran = _ran(own, candidate, work)
-        if ran is None:
-            continue
-        tried.ran = True
-        yield from ((_joined(sizes, name), other) for name, other in _readings(own, ran, sizes, tried, work))
-    for operation, candidate in cards_of_other_operations(card):
-        own = replace_card(session, candidate)
-        if work.over:
-            return
-        ran = _ran(own, candidate, work)
-        if ran is None:
-            continue
-        for name, other in _readings(own, ran, operation, tried, work):
-            yield _joined(f"it computes {operation}", name), other
 
 
 def replace_card(session: CardSession, card: Card) -> CardSession:
@@ -261,6 +289,7 @@ def _readings(
     likely, parts = tried.likely(operation), tried.near.setdefault(operation, {})
     for number, (reading, other) in enumerate(_meanings(card)):
         if number > _MOST_READINGS or work.over:
+            tried.cut = True
             break
         name = reading.name if reading is not None else ""
         if likely is not None and name not in likely and name in parts:
@@ -286,6 +315,7 @@ def _readings(
     for name, other in rounded:  # where nothing is right as exactly as the operation has it
         for finer, further in _arithmetic(other, session, bound):
             if work.over:
+                tried.cut = True
                 return
             tried.count += 1
             work.read(bound)

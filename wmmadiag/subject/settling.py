@@ -15,7 +15,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
-from wmmadiag.subject.alternatives import ReadingWork, TriedReading, alternatives, elements
+from wmmadiag.subject.alternatives import TriedReading, alternatives, elements
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_session import CardSession, most_tried, session_for, usual_backend
 from wmmadiag.subject.drafts.other_sizes import resized_cards
@@ -39,10 +39,10 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
         return report
     if _is_read_right(report):
         return _as_sized(card, _as_launched(card, _without_ragged(report)), check)
-    tried, work = TriedReading(), ReadingWork()
+    tried = TriedReading()
     asking: KernelReport | None = None
     ran = 0
-    for name, other in alternatives(card, session, tried, work):
+    for name, other in alternatives(card, session, tried):
         # One whose kernel ignores what it takes is asked about whatever it means: a second one decides no more.
         if asking is None or not _ignores(other):
             found = check(other)
@@ -50,9 +50,7 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
                 return _as_launched(card, _named(_without_ragged(found), name))
             asking = asking or (_named(found, name) if _asks_of_right(found) else None)
             ran = sum(case.warp_instructions for case in found.cases)
-        work.ran(ran, sum(map(elements(other), other.cases)))
-        if work.over:
-            break
+        tried.work.ran(ran, sum(map(elements(other), other.cases)))
     return asking or _unsettled(card, report, tried)
 
 
@@ -69,14 +67,12 @@ def read_right(card: Card, arch: str, check: CheckCard) -> Card:
     if _is_error(report) or _is_read_right(report):
         return card
     limit = most_tried(report, None)
-    session, work, tried = session_for(card, arch, usual_backend(limit), None), ReadingWork(), TriedReading()
-    for _, other in alternatives(card, session, tried, work):
+    session, tried = session_for(card, arch, usual_backend(limit), None), TriedReading()
+    for _, other in alternatives(card, session, tried):
         found = check(other)
         if _is_read_right(found):
             return other
-        work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
-        if work.over:
-            break
+        tried.work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
     if tried.card is None or not tried.best or tried.part < _PART:
         return card
     near = f"{tried.best}, with which {tried.part:.0%} of the elements are near"
@@ -196,6 +192,7 @@ def _unsettled(card: Card, report: KernelReport, tried: TriedReading) -> KernelR
         and not derived.near
         and _is_launch_known(derived)
         and not derived.draft.unstated
+        and not tried.cut
         and (tried.ran or _sizes_known(card))
     ):
         return replace(

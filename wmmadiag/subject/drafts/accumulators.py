@@ -21,6 +21,8 @@ _FORMS = re.compile(
     r"\b(?:wmma\.mma|mma)\.sync\.aligned\.(?:(?:row|col)\.)*m\d+n\d+k\d+\.(?:(?:row|col)\.)*(?:satfinite\.)?(\w+)"
 )
 
+_SAME = re.compile(r"(?:mov|selp|mul)\.")  # what hands a value on, scaled
+
 
 def with_accumulators(card: Card, text: str) -> Card:
     """A derived card that says f16 where every tensor-core sum of the compiled kernel is kept in that.
@@ -71,7 +73,43 @@ def computes_in(compilation: Compilation, entry: str, parameters: Mapping[str, S
         native = re.search(r"\b(?:add|sub|mul|fma)\.[\w.]*f16(?:x2)?\b", body)
         rounded, stored = (len(re.findall(one, body)) for one in (r"\bcvt\.rn\.b?f16\.f32", r"\bst\.global\.[bu]16\b"))
         return native is not None or rounded > stored
-    return all(re.search(_evidence(name, str(value)), body) for name, value in parameters.items())
+    if "exp_dtype" in parameters and not _keeps_exponentials(body, str(parameters["exp_dtype"])):
+        return False
+    return all(re.search(_evidence(name, str(value)), _part(name, body)) for name, value in parameters.items())
+
+
+def _part(parameter: str, body: str) -> str:
+    """Where a kernel would show it: queries are scaled before the first product, scores kept before exponentials."""
+    product = re.search(r"\bmma\.[\w.]*sync\b", body)
+    start = product.start() if product is not None else 0
+    if parameter == "scaled_q_dtype":
+        return body[:start] or body
+    exponential = body.find("ex2.", start)
+    return body[start:exponential] if parameter == "score_dtype" and exponential > 0 else body
+
+
+def _keeps_exponentials(body: str, dtype: str) -> bool:
+    """Whether some exponential is computed in a type, or converted to it, and nothing is summed of the wider value."""
+    if re.search(rf"\bex2\.[\w.]*\b{dtype}", body):
+        return True
+    lines = re.findall(r"^\s*(?:@!?%\w+\s+)?([a-z][\w.]*)\s+\{?(%\w+)\}?,([^;]*);", body, re.MULTILINE)
+    readers: dict[str, list[tuple[str, str]]] = {}
+    for opcode, written, rest in lines:
+        for name in set(re.findall(r"%\w+", rest)):
+            readers.setdefault(name, []).append((opcode, written))
+    for start in [written for opcode, written, _ in lines if opcode.startswith("ex2.")]:
+        seen, waiting = {start}, [start]
+        read: list[str] = []
+        while waiting:
+            for opcode, written in readers.get(waiting.pop(), ()):
+                read.append(opcode)
+                if _SAME.match(opcode) and written not in seen:
+                    seen.add(written)
+                    waiting.append(written)
+        kept = any(re.match(rf"cvt\.[\w.]*\.{dtype}(?:x2)?\.f32", one) for one in read)
+        if kept and not any(re.match(r"(?:add|sub|fma)\.", one) for one in read):
+            return True
+    return False
 
 
 def _evidence(parameter: str, dtype: str) -> str:

@@ -13,6 +13,7 @@ from wmmadiag.subject.drafts.assignments import assigned, permutations_of_names,
 from wmmadiag.subject.drafts.completed import wishes_of
 from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.recognise import against, by_code
 from wmmadiag.subject.drafts.tried_meanings import adding, card_of
 
 
@@ -43,17 +44,23 @@ def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
         yield "what it held added to the result", card_of(card.path, own, drafted, derived.options, card.assumed)
 
 
-def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
-    """Cards of the same kernel by other operations that its arrays fit, where nobody said which it computes."""
+def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card, int]]:
+    """Cards of the same kernel by other operations that its arrays fit, where nobody said which it computes.
+
+    With how many traits of its code speak against each; those first against which the fewest do.
+    """
+    from wmmadiag.compile.kernel_code import multiplies
+
     derived = card.derived
     assert derived is not None
     if "operation" in derived.stated:
         return
-    for operation in OPERATIONS:
-        if OPERATIONS[operation].oracle is None or operation == card.computes.operation:
+    code, count = derived.kernel.code, multiplies(derived.kernel.code)
+    for operation in by_code(code, count):
+        if operation == card.computes.operation:
             continue
         with contextlib.suppress(WmmadiagError):
             drafted = draft(derived.kernel, operation, wishes_of(derived.options))
             other = card_of(card.path, derived.kernel, drafted, derived.options, card.assumed)
             if not is_copy(other):
-                yield operation, other
+                yield operation, other, against(operation, code, count)

@@ -113,7 +113,8 @@ def against(operation: str, kernel_code: str, multiplications: int) -> int:
     if told is None:
         return 1
     lacking = sum(not _shown(one, kernel_code, multiplications) for one in told.needs)
-    return lacking + sum(bool(_shown(one, kernel_code, multiplications)) for one in told.excludes)
+    excluded = () if told_by_formulas(operation, kernel_code) else told.excludes
+    return lacking + sum(bool(_shown(one, kernel_code, multiplications)) for one in excluded)
 
 
 def _parts(operation: str) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.launched import ANY_BLOCKS, is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.model import CardDraft, Wishes
 from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile, settings_in_code
-from wmmadiag.subject.drafts.recognise import unkept
+from wmmadiag.subject.drafts.recognise import against, unkept
 from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -37,7 +37,6 @@ from wmmadiag.subject.open_subject import SubjectOptions
 _PROBED_TILE = 256
 _MOST_PROBED = 12
 _MOST_ELEMENTS = 1 << 25  # of all arrays of a case that is run to find a launch
-_TURN = 12  # candidates of one operation; of two each that is tried, one is a card
 
 
 def tried_card(
@@ -54,7 +53,8 @@ def tried_card(
     Args:
         promised: words of the kernel's name; a card that leaves out what they speak of is none.
     """
-    from wmmadiag.subject.alternatives import right_one
+    from wmmadiag.compile.kernel_code import multiplies
+    from wmmadiag.subject.alternatives import ReadingWork, other_work, right_one
 
     def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
         for counted, one in completed(path, kernel, operation, options):
@@ -70,7 +70,9 @@ def tried_card(
                         if operation == operations[0] or not is_copy(made):
                             yield said, made
 
-    found = right_one(_by_turns([candidates(one) for one in operations]), nearest)
+    count = multiplies(kernel.code)
+    works = [other_work(against(one, kernel.code, count)) for one in operations[1:]]
+    found = right_one([*zip(map(candidates, operations), [ReadingWork(), *works], strict=True)], nearest)
     if found is None:
         return None
     said, card = found
@@ -96,19 +98,6 @@ def adding(kernel: SourceKernel) -> Iterator[SourceKernel]:
     if names:
         parameters = tuple(replace(one, added=one.added or one.name in names) for one in kernel.parameters)
         yield replace(kernel, parameters=parameters)
-
-
-def _by_turns(several: Sequence[Iterator[tuple[str, Card | None]]]) -> Iterator[tuple[str, Card | None]]:
-    """A few of each in turn: an operation with many meanings leaves work for the others."""
-    waiting = list(several)
-    while waiting:
-        for one in list(waiting):
-            taken, most = 0, _TURN * (4 if one is several[0] else 1)  # the likeliest has more of them
-            for pair in islice(one, most):
-                taken += 1
-                yield pair
-            if taken < most:
-                waiting.remove(one)
 
 
 def _keeps(kernel: SourceKernel, operation: str, promised: frozenset[str], meant: Assignment) -> bool:
