@@ -31,6 +31,7 @@ THIRD = READING.parent / "unseen14"
 FOURTH = READING.parent / "unseen15"
 FIFTH = READING.parent / "unseen16"
 SIXTH = READING.parent / "unseen17"
+SEVENTH = READING.parent / "unseen18"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -72,6 +73,8 @@ def symbols(report):
         (LATER_PUBLIC / "batched_32_tf32.cu", "batch is batch, N32 is M N K"),
         (LATER_PUBLIC / "gemv_int8_per_channel.cu", "taken as gemv, N is rows, K is cols"),
         (SEARCHED / "linear_bias_act_ext.cu", "the activation gelu_tanh"),  # the tightest of what fits
+        (SEVENTH / "conv_param_struct_igemm.cu", "u is stride_h, v is stride_w, p is pad_h, q is pad_w"),
+        (SEVENTH / "fp8_e4m3_scaled_linear.cu", "'scale_a' is one number, as the kernel reads no other"),
         (SEARCHED / "one_tile_readme.cu", "one tile of 16x16x16 and A stored as K×M"),
         (SEARCHED / "w8a16_linear.cu", "weights stored as N×K, as nn.Linear has them and one scale for each column"),
         (SEARCHED / "wmma_edges_half_lda.cu", "a grid of (ceil_div(N, 64), ceil_div(M, 64))"),  # BS is no batch

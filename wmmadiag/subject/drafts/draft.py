@@ -122,6 +122,7 @@ def _parameters(result: CardDraft, kernel: SourceKernel, wishes: Wishes) -> None
     _by_elements(result)
     mark_updated(result, kernel.code)
     for argument in result.arguments:
+        _one_number(result, argument)
         _open_term(result, argument, wishes)
 
 
@@ -153,6 +154,19 @@ def _by_elements(result: CardDraft) -> None:
 def _name_of(result: CardDraft, role: str) -> str:
     held = result.holding(role)
     return held.parameter.name if held is not None else role
+
+
+def _one_number(result: CardDraft, argument: DraftArgument) -> None:
+    """An array that is spread over axes, of which the kernel reads one number: it has that of the matrices alone."""
+    known = OPERATIONS[result.operation]
+    role = known.roles.get(argument.role)
+    if role is None or not role.usual or not argument.parameter.single or role.shape[0] != known.optional:
+        return
+    size = argument.passed.buffer.size if isinstance(argument.passed, Pointer) else None
+    element = element_type(argument.dtype)
+    if size is None or (element is not None and terms.value(size, {}) == element.bytes):
+        argument.layout = role.axes[0]
+        result.remarks.append(f"'{argument.parameter.name}' is one number, as the kernel reads no other")
 
 
 def _open_term(result: CardDraft, argument: DraftArgument, wishes: Wishes) -> None:
@@ -281,7 +295,8 @@ def _memory(result: CardDraft, argument: DraftArgument, kernel: SourceKernel, me
         else:
             argument.role = "workspace"
             argument.initial = argument.initial or _filled(passed)
-            result.remarks.append(f"'{argument.parameter.name}' is a workspace, as the source makes it")
+            scratch = f"'{argument.parameter.name}' is a workspace, as the source makes it"
+            result.remarks.append(f"{scratch}: what is left in it is not judged")
             return
     remark = role_remark(argument.parameter.name) or "no input or output is left for it"
     result.open.append(Open(f"the role of '{argument.parameter.name}'", remark, "role"))
