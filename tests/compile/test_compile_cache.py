@@ -39,7 +39,7 @@ def test_hit_gives_the_same(own_cache: Path) -> None:
     first, second = compile_text(text, "k.cu"), compile_text(text, "k.cu")
     assert (first.cached, second.cached) == (False, True)
     assert first.notes
-    for what in ("ptx", "log", "entries", "notes", "templates", "source_hash", "compiler", "text"):
+    for what in ("ptx", "log", "entries", "notes", "includes", "templates", "source_hash", "compiler", "text"):
         assert getattr(first, what) == getattr(second, what)
     assert list(own_cache.rglob("*.json"))
 

@@ -151,7 +151,7 @@ def kernel(
     if not is_ptx(compilation.source):
         # A kernel whose type has no name outside its source is launched all the same, its arguments unchecked.
         with suppress(ConfigurationError, CompileError):
-            parameters = signature(compilation, found).parameters
+            parameters = signature(compilation, found)
     target = compilation.options.arch
     return Kernel(found, compilation, parameters, target, loader(compilation.ptx, found.name, arch=target))
 

@@ -50,6 +50,7 @@ class Compilation:
     log: str  # warnings of the compiler, with the user's lines
     entries: tuple[Entry, ...]  # the kernels, in the order of the PTX
     templates: tuple[str, ...]  # names of kernel templates of the source that were not instantiated
+    includes: tuple[str, ...]  # the files that were read besides the source, toolkit and stub headers apart
     options: CompileOptions  # as they were used
     compiler: str  # which compiler made it, with its version ("NVRTC 13.5", "nvcc 13.0", "PTX file")
     source: str  # the path as the user gave it

@@ -22,9 +22,7 @@ class NvrtcResult:
 
     ok: bool  # whether the program compiled
     log: str  # its log, "" when it said nothing
-    # ptx, cubin: what it made, by what the options asked for
-    ptx: str = ""
-    cubin: bytes = b""
+    ptx: str = ""  # what it made, where no cubin was asked for
     lowered: Mapping[str, str] = field(default_factory=dict)  # name expression → mangled name
     status: str = ""  # NVRTC's result name, e.g. "NVRTC_ERROR_COMPILATION".
 
@@ -104,9 +102,7 @@ def _compiled(
             return NvrtcResult(False, log, status=nvrtc.name(status))
         names = {expression: nvrtc.lowered(program, _encode(expression)) for expression in name_expressions}
         lowered = {expression: name for expression, name in names.items() if name is not None}
-        if cubin:
-            return NvrtcResult(True, log, cubin=nvrtc.cubin(program), lowered=lowered, status=nvrtc.name(status))
-        return NvrtcResult(True, log, ptx=nvrtc.ptx(program), lowered=lowered, status=nvrtc.name(status))
+        return NvrtcResult(True, log, "" if cubin else nvrtc.ptx(program), lowered, nvrtc.name(status))
     finally:
         nvrtc.destroy(program)
 

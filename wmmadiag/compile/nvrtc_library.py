@@ -80,10 +80,6 @@ class NvrtcLibrary:
         """What was made of it."""
         return self._text("nvrtcGetPTX", program)
 
-    def cubin(self, program: ctypes.c_void_p) -> bytes:
-        """What was made of it for a real architecture."""
-        return self._bytes("nvrtcGetCUBIN", program)
-
     def destroy(self, program: ctypes.c_void_p) -> None:
         """Give its memory back."""
         self._library.nvrtcDestroyProgram(ctypes.byref(program))

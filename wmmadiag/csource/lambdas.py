@@ -140,7 +140,6 @@ class _SurroundingsReader:
     source: Source
     scopes: Scopes
     node: Node
-    around: Node
     names: dict[str, Variable]
     copied: dict[str, str]
     captured: dict[str, str]
@@ -225,8 +224,7 @@ def _is_constant(reader: _SurroundingsReader, value: Node) -> bool:
 
 def _functor(source: Source, scopes: Scopes, node: Node, captures: Node, words: frozenset[str]) -> Functor | None:
     body, declarator = field(node, "body"), field(node, "declarator")
-    top = _outermost(node)
-    if body is None or body.type != "compound_statement" or top is None:
+    if body is None or body.type != "compound_statement":
         return None
     if any(one.type in ("&", "...") for one in captures.children):
         return None
@@ -248,7 +246,7 @@ def _functor(source: Source, scopes: Scopes, node: Node, captures: Node, words: 
     around = class_around(source, node) if owner or by_value else None
     own = members_of(source, around) if around is not None else frozenset()
     names = scopes.at(node.start_byte)
-    reader = _SurroundingsReader(source, scopes, node, top, names, {}, dict(explicit), by_value, own)
+    reader = _SurroundingsReader(source, scopes, node, names, {}, dict(explicit), by_value, own)
     for part in (declarator, body):
         for one in descendants(part, "identifier", "type_identifier") if part is not None else ():
             reader.meet(one)
@@ -310,16 +308,6 @@ def _template_heads(source: Source, node: Node) -> Iterator[TemplateParameter]:
     around = [one for one in ancestors(node) if one.type == "template_declaration"]
     for one in reversed(around):
         yield from template_parameters(source, one)
-
-
-def _outermost(node: Node) -> Node | None:
-    """The declaration at namespace scope around a node."""
-    inside = node
-    for one in ancestors(node):
-        if one.type in ("translation_unit", "declaration_list") or one.type.startswith("preproc_"):
-            return inside
-        inside = one
-    return None
 
 
 def _namespaces(source: Source, node: Node) -> tuple[str, ...]:

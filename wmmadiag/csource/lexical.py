@@ -184,8 +184,7 @@ def _plain(body: bytes) -> str:
 class Code:
     """A source with everything that is no code blanked, byte for byte, so that patterns see code alone."""
 
-    data: bytes  # the source
-    code: bytes  # as long as `data`; comments, literals' contents and directives are blanks (line ends stay)
+    code: bytes  # as long as the source; comments, literals' contents and directives are blanks (line ends stay)
     spans: Sequence[Span]  # what is no code
     # that it defines, beside those given
     macros: Mapping[str, Macro] = field(default_factory=lambda: MappingProxyType({}))
@@ -203,7 +202,7 @@ def code_of(data: bytes, known: Mapping[str, Macro] = MappingProxyType({})) -> C
         pieces.append(text[:1] + blank(text[1:-1]) + text[-1:] if keep else blank(text))
         position = span.end
     pieces.append(data[position:])
-    return Code(data, b"".join(pieces), opaque, joined((known, macros(data, opaque))))
+    return Code(b"".join(pieces), opaque, joined((known, macros(data, opaque))))
 
 
 def readable_comments(data: bytes) -> bytes:

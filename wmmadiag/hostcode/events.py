@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wmmadiag.csource.tree import Source
 from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.place import Place
@@ -21,7 +20,7 @@ class HostLaunch:
         grid, block: `dim3`.
         shared: bytes of dynamic shared memory; 0 where left out.
         arguments: of the kernel, as passed.
-        place: of the kernel's name, in the file `source`.
+        place: of the kernel's name.
         function: qualified name of the host function that it stands in; `root`: of the one that the run began with.
         facts: (condition, whether it holds) of the ways that led here.
         buffers: content of each buffer of the arguments at that time: (content, the buffer that it was copied from).
@@ -36,7 +35,6 @@ class HostLaunch:
     shared: Value
     arguments: tuple[Value, ...]
     place: Place
-    source: Source
     function: str
     root: str
     facts: tuple[tuple[Term, bool], ...] = ()

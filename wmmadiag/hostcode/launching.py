@@ -111,7 +111,6 @@ def record_launch(
         shared,
         held,
         scope.source.place(node),
-        scope.source,
         scope.function,
         machine.root,
         tuple(machine.facts),

@@ -36,7 +36,7 @@ def captured(kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMem
     """
     from wmmadiag.compile.ask.signatures import signature
 
-    types = signature(kernel.compilation, kernel.entry).parameters
+    types = signature(kernel.compilation, kernel.entry)
     found = []
     for number, (declared, placed) in enumerate(zip(types, kernel.parameters, strict=True)):
         data = parameters[placed.offset : placed.offset + placed.size]

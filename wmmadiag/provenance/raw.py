@@ -60,7 +60,6 @@ class TagRecord:
     `line`, `column`, `k`: of the multiplication, where first seen; `first`, `second`: the tags that disagreed.
     """
 
-    number: int
     kind: RecordKind
     pc: int
     a_pc: int | None
@@ -141,7 +140,7 @@ def read_raw(findings: Iterable[Mapping[str, Any]]) -> TaggedRun:
             derived[v[0]] = DerivedProduct(v[0], v[1], v[2], v[3], v[4], v[5], bool(v[6]), bool(v[7]), coverage)
         elif raw["kind"] == "record":
             records[v[0]] = TagRecord(
-                v[0], RecordKind(v[1]), pc, _pc(v[2]), _pc(v[3]), decode(v[4]), decode(v[5]), v[6], v[7], v[8],
+                RecordKind(v[1]), pc, _pc(v[2]), _pc(v[3]), decode(v[4]), decode(v[5]), v[6], v[7], v[8],
                 raw["count"], *where, raw["lane"], raw["space"], raw["address"],
             )  # fmt: skip
         elif raw["kind"] == "event":

@@ -240,7 +240,6 @@ class Module:
     target: str
     functions: Mapping[str, PtxFunction]
     variables: Mapping[str, PtxVariable]
-    files: Mapping[int, str]
 
     @property
     def entries(self) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ class _ModuleParser:
         self._pointed_to()
         for alias, name in self._aliases.items():
             self._functions[alias] = replace(self._functions[name], name=alias)
-        return Module(self._version, self._target, self._functions, self._variables, dict(self._info.files))
+        return Module(self._version, self._target, self._functions, self._variables)
 
     def _outside(self) -> None:
         """Read all that stands outside of functions' bodies."""

@@ -43,11 +43,6 @@ class Meant:
         """Whether kernels are written so on purpose; a scale that is left out is a mistake as often."""
         return self.reading.deliberate
 
-    @property
-    def stored(self) -> bool:
-        """Whether it is about how tensors are stored, among other things."""
-        return "storage" in self.reading.kinds
-
     def meaning(self) -> str:
         """In words: "B stored as N×K, as nn.Linear has it"."""
         return self.reading.name

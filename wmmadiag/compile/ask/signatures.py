@@ -15,10 +15,8 @@ from wmmadiag.compile.model import Compilation, Entry
 from wmmadiag.compile.names import parameter_types
 from wmmadiag.compile.read import read_text
 from wmmadiag.csource.declarations import Function, declarations
-from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +50,8 @@ class KernelParameter:
         return 1 if known is None else known[1]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelSignature:
-    """How a kernel is declared."""
-
-    name: str  # qualified ("ns::attn")
-    parameters: tuple[KernelParameter, ...]  # in order
-    place: Place | None = None  # of its declaration; None where a macro makes it
-
-
-def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:
-    """The signature of one kernel of a compiled CUDA source.
+def signature(compilation: Compilation, entry: Entry | str) -> tuple[KernelParameter, ...]:
+    """The parameters of one kernel of a compiled CUDA source, in order.
 
     Args:
         entry: an entry, or a name as `Compilation.entry` takes it.
@@ -95,14 +84,8 @@ def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:
             hint="say them in a card: `wmmadiag init` drafts one",
         )
     if declared is None:
-        unnamed = tuple(KernelParameter("", facts.type, facts) for facts in answer.types)
-        return KernelSignature(entry.demangled.partition("<")[0], unnamed)
-    source, function, _ = declared
-    return KernelSignature(
-        function.qualified,
-        tuple(_parameter(function, index, facts) for index, facts in enumerate(answer.types)),
-        _place(source, function),
-    )
+        return tuple(KernelParameter("", facts.type, facts) for facts in answer.types)
+    return tuple(_parameter(declared[1], index, facts) for index, facts in enumerate(answer.types))
 
 
 def declared_kernel(compilation: Compilation, entry: Entry) -> tuple[Source, Function, int] | None:
@@ -138,9 +121,3 @@ def _parameter(function: Function, index: int, facts: TypeFacts) -> KernelParame
     one = function.parameters[index]
     stars = "*" * (one.pointers + bool(one.dimensions))
     return KernelParameter(one.name, f"{one.type} {stars}".strip(), facts)
-
-
-def _place(source: Source, function: Function) -> Place:
-    """Of the kernel's name."""
-    names = descendants(function.node, "identifier", "field_identifier")
-    return source.place(next((one for one in names if source.text(one) == function.name), function.node))
