@@ -57,9 +57,6 @@ class Bench(Protocol):
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
         """One outcome per change."""
 
-    def keeping(self, *changes: Change) -> Bench:
-        """A bench of the source with some changes made."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tried:

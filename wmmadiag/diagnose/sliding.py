@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
 
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, Texts
@@ -16,10 +15,7 @@ from wmmadiag.diagnose.names import ORDERS
 from wmmadiag.diagnose.operators.making import inserted_before
 from wmmadiag.diagnose.operators.places import program
 from wmmadiag.diagnose.ranking import line_of
-from wmmadiag.diagnose.search import Ledger, Tried
-
-if TYPE_CHECKING:
-    from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.search import Bench, Ledger, Tried
 
 _MOST = 4
 """Changes that are moved."""
@@ -27,14 +23,7 @@ _PLACES = 96
 """Where one is tried."""
 
 
-class _Bench(Protocol):
-    @property
-    def texts(self) -> Texts: ...
-
-    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]: ...
-
-
-def slid(bench: _Bench, entry: str, right: Sequence[Tried], ledger: Ledger) -> list[Tried]:
+def slid(bench: Bench, entry: str, right: Sequence[Tried], ledger: Ledger) -> list[Tried]:
     """Changes that make the bench's case right, insertions among them moved to where they are needed.
 
     Args:
@@ -56,7 +45,7 @@ def movable(change: Change) -> bool:
     )
 
 
-def _moved(bench: _Bench, entry: str, one: Tried, ledger: Ledger) -> Tried:
+def _moved(bench: Bench, entry: str, one: Tried, ledger: Ledger) -> Tried:
     change = one.ranked.change
     places = list(_later(bench.texts, entry, change))[:_PLACES]
     outcomes = bench.try_batch([there for there, _ in places])

@@ -72,7 +72,7 @@ def value_guarded(program: Program) -> Iterator[Draft]:
     """A value only where a comparison holds, and nought, or what stands for it elsewhere, where it does not."""
     known = comparisons(program)
     for one in program.expressions:
-        if one.type.kind not in ("float", "half", "byte", "record") or one.fixed or not _fresh(one):
+        if one.type.kind not in ("float", "half", "byte", "record") or one.fixed or not fresh(one):
             continue
         nought, *others = fallbacks(program, one) or [""]
         for name in sorted(one.names) if nought else ():
@@ -151,16 +151,14 @@ def stored(statement: Statement) -> Expression | None:
     return target if target.kind == "subscript" or (target.kind == "unary" and target.operator == "*") else None
 
 
-def _fresh(one: Expression) -> bool:
+def fresh(one: Expression) -> bool:
     """Whether it is a whole value: what is stored, added up, or given to a function of one argument."""
     if one.kind in ("literal", "conditional", "list", "assignment") or one.assigned:
         return False
     around = one.parent
     if around is None:
         return one.statement.kind in ("declaration", "return")
-    if around.kind == "assignment":
-        return one.number == 1
-    return around.kind == "call" and len(around.operands) == 1
+    return (around.kind == "assignment" and one.number == 1) or (around.kind == "call" and len(around.operands) == 1)
 
 
 def _source(statement: Statement) -> str:

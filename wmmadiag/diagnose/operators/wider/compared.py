@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.comparisons import leaves
 from wmmadiag.diagnose.operators.composed import bounds
+from wmmadiag.diagnose.operators.conditions.guard import fresh
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, inserted_after, inserted_before, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -23,7 +24,7 @@ _VALUES = frozenset({"float", "half", "byte"})
 def value_compared(program: Program) -> Iterator[Draft]:
     """`i <= j ? x : 0` for a value `x`, with two whole numbers that its statement names, or one and a size."""
     for one in program.expressions:
-        if one.type.kind not in _VALUES or one.fixed or not _fresh(one):
+        if one.type.kind not in _VALUES or one.fixed or not fresh(one):
             continue
         noughts = fallbacks(program, one)
         for condition in _conditions(program, one, _names(program, one, one.statement.expressions)):
@@ -114,13 +115,3 @@ def _names(program: Program, at: Expression, wholes: list[Expression]) -> list[s
         if part.kind == "name" and part.type.whole and part.varying is not False and pools(program).visible(part, at)
     )
     return list(found)[:_MOST_NAMES]
-
-
-def _fresh(one: Expression) -> bool:
-    """Whether it is a whole value: what is stored, added up, or given to a function of one argument."""
-    if one.kind in ("literal", "conditional", "list", "assignment") or one.assigned:
-        return False
-    around = one.parent
-    if around is None:
-        return one.statement.kind in ("declaration", "return")
-    return (around.kind == "assignment" and one.number == 1) or (around.kind == "call" and len(around.operands) == 1)
