@@ -29,7 +29,6 @@ PLAN = """
 paths = ["right.toml", "wrong.toml"]
 sizes = { M = { range = "16..64", multiple_of = 16 }, N = { range = "16..48", multiple_of = 16 }, K = [16, 32] }
 """
-WRONG_CELLS = 3 * 2  # of N > 16
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Messages are JSON, each ended by a zero byte, on file descriptors 3 and 4 of the
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -167,10 +166,6 @@ class Browser:
         code = {"ArrowRight": 39, "ArrowLeft": 37, "ArrowUp": 38, "ArrowDown": 40, "Tab": 9, "Enter": 13}[name]
         for kind in ("rawKeyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
-
-    def screenshot(self, *, whole: bool = True) -> bytes:
-        """The page as a PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"])
 
     def requests(self) -> list[str]:
         """What was fetched, or tried to be, since the page was opened."""
