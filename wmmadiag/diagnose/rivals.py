@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.bases import Base
-from wmmadiag.diagnose.evidence import ranked_changes
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.operators.places import Range
-from wmmadiag.diagnose.ranking import Ranked, tokens_of
+from wmmadiag.diagnose.ranking import Ranked, ranked, tokens_of
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.suspicion import marks
+from wmmadiag.diagnose.where_made import where_made
 
 _NEAREST = 4
 """Changes that mend the case, of which rivals are looked for nearby."""
@@ -28,29 +30,42 @@ def rivals_beside(
     line calls; of what puts accesses in order, where these stand.
 
     Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
-    round, too.
+    round, and what it adds to a value where that is made, too.
     """
     ledger, trials = found.ledger, base.trials
-    right = [one.ranked for one in tried if one.outcome.verdict == "right"]
-    if not right or ledger.spent:
-        return []
-    lines = [one.line for one in right[:_NEAREST]]
-    if any(puts_in_order(one.change) for one in right[:_NEAREST]):
+    right = [one.ranked for one in tried if one.outcome.verdict == "right"][:_NEAREST]
+    made = [other for one in right for other in where_made(sources, one.change)]
+    rest = ranked(made, sources, suspicion_of(base.run, base.followed, sources)) if made else []
+    if right and not ledger.spent:
+        rest += _nearby(found, base, sources, right, order, {one.ranked.change for one in tried})
+    outcomes = trials.try_batch([one.change for one in rest])
+    ledger.note(outcomes)
+    return [Tried(one, outcome) for one, outcome in zip(rest, outcomes, strict=True)]
+
+
+def _nearby(
+    found: Examined,
+    base: Base,
+    sources: Mapping[str, Source],
+    right: Sequence[Ranked],
+    order: Sequence[Ranked],
+    done: Set[Change],
+) -> list[Ranked]:
+    lines = [one.line for one in right]
+    if any(puts_in_order(one.change) for one in right):
         lines += [mark.line for mark in marks(base.run.findings, None, None)]
     dependences = Dependences(sources)
-    done, near = {one.ranked.change for one in tried}, dependences.beside(lines)
-    put_in = (word for one in right[:_NEAREST] for edit in one.change.edits for word in tokens_of(edit.text))
+    near = dependences.beside(lines)
+    put_in = (word for one in right for edit in one.change.edits for word in tokens_of(edit.text))
     inside = dependences.called_from(lines, put_in) - near
     left = [one for one in order if one.change not in done]
     rest = [one for one in left if one.line in near][:_RIVALS]
     rest += [one for one in left if one.line in inside][:_RIVALS]
-    if ledger.effort.wider:
+    if found.ledger.effort.wider:
         places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
-        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, known=order, places=places)
+        _, wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, known=order, places=places)
         rest += wider[: _RIVALS // 2]
-    outcomes = trials.try_batch([one.change for one in rest])
-    ledger.note(outcomes)
-    return [Tried(one, outcome) for one, outcome in zip(rest, outcomes, strict=True)]
+    return rest
 
 
 def _bytes_of(sources: Mapping[str, Source], line: Line) -> Range:

@@ -1,0 +1,43 @@
+"""What a change adds at a use, added at the declaration: which texts come of it."""
+
+from __future__ import annotations
+
+from wmmadiag.csource.tree import parse
+from wmmadiag.diagnose.changes import Change, Kind, TextEdit, applied
+from wmmadiag.diagnose.where_made import where_made
+
+TEXT = b"""void k(float* out, int n, float s) {
+    const int both = n + 1;
+    int first = n > 2 ? n : 2;
+    out[both + first] = (float)both / s;
+    first = 0;
+}
+"""
+
+
+def texts(old: bytes, new: str, kind: Kind = "expression") -> list[str]:
+    at = TEXT.rindex(old)
+    change = Change("test", (TextEdit("k.cu", at, at + len(old), new),), kind, "value", "more")
+    made = where_made({"k.cu": parse(TEXT, "k.cu")}, change)
+    lines = TEXT.decode().splitlines()
+    return [
+        line.strip()
+        for one in made
+        for line, before in zip(applied({"k.cu": TEXT}, [one])["k.cu"].decode().splitlines(), lines, strict=True)
+        if line != before
+    ]
+
+
+def test_what_is_added_to_a_value_is_added_where_it_is_made() -> None:
+    assert texts(b"(float)both", "(float)(both - n)") == ["const int both = n + 1 - n;"]
+    assert texts(b"both + first", "both + first + n") == [
+        "const int both = n + 1 + n;",
+        "int first = (n > 2 ? n : 2) + n;",
+    ]
+    assert texts(b"both", "both * n") == ["const int both = (n + 1) * n;"]
+
+
+def test_what_is_replaced_or_has_no_declaration_is_left() -> None:
+    assert texts(b"both + first", "both + n") == []
+    assert texts(b"s", "s * 2.0f") == []
+    assert texts(b"both", "both * n", "static") == []
