@@ -1,7 +1,7 @@
 """The report as data: what every format is a pure function of. Needs no NumPy.
 
 `FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`. 3: `wmmadiag.results.run.Run` around several kernels.
-4: causes have names, readings and the work that they took; "reproduced" and hypotheses are gone.
+4: causes have names, readings and the work that they took; "reproduced" and hypotheses are gone. 5: kernels `beside`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from wmmadiag.compare.observation import Observation
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
 
