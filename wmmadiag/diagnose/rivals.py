@@ -19,15 +19,15 @@ from wmmadiag.diagnose.where_made import where_made
 
 _NEAREST = 4
 """Changes that mend the case, of which rivals are looked for nearby."""
-_RIVALS = 256
-"""How many of these are tried at most."""
+_RIVALS, _SAME = 256, 16
+"""How many of these are tried at most, and of those that do the same elsewhere."""
 
 
 def rivals_beside(
     found: Examined, base: Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
 ) -> list[Tried]:
     """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; what a
-    line calls; of what puts accesses in order, where these stand.
+    line calls; what does the same elsewhere; of what puts accesses in order, where these stand.
 
     Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
     round, and what it adds to a value where that is made, too.
@@ -61,6 +61,8 @@ def _nearby(
     left = [one for one in order if one.change not in done]
     rest = [one for one in left if one.line in near][:_RIVALS]
     rest += [one for one in left if one.line in inside][:_RIVALS]
+    said = {(one.change.operator, one.change.note) for one in right}
+    rest += [one for one in left if (one.change.operator, one.change.note) in said and one not in rest][:_SAME]
     if found.ledger.effort.wider:
         places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
         _, wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, known=order, places=places)

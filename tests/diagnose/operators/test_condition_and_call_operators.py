@@ -90,6 +90,18 @@ YIELDS = [
         "int r = threadIdx.x + i * 8; if (r >= m) continue; float s",
     ),
     (
+        "skipped",  # a number that memory has may tell that there is none
+        "const int* t = (const int*)b; for (int i = threadIdx.x; i < 64; i += 32) { int s = t[i]; int q = s / 8;"
+        " float* to = out + q * n; to[i] = a[i]; }",
+        "t[i]; if (s < 0) continue; int q",
+    ),
+    (
+        "value_guarded",
+        "for (int j = 0; j < m; j += 16) { for (int r = 0; r < 16; ++r) if (j + r < n) out[r] = a[r];"
+        " for (int y = 0; y < 16; ++y) out[y] = b[y]; }",
+        "j + y < n ? b[y] : 0.0f",
+    ),
+    (
         "guard_more",
         "int p = threadIdx.x; if (p > 3) b[p] = a[0]; float x = p < n; out[p / m * 64 + p % m] = x;",
         "if (p < n) out[p / m",
@@ -200,6 +212,13 @@ NEVER = [
     ),  # of another array
     ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4t(out, b);", "if (threadIdx.x == 0) copy4t"),
     ("conjunct", f"{ROWS} if (r >= m) out[0] = a[0]; out[r * n + c] = a[0];", "|| c >= n"),  # it leaves nothing
+    (
+        "value_guarded",  # `y` counts more than a piece has
+        "for (int j = 0; j < m; ++j) { for (int r = 0; r < 16; ++r) if (j * 16 + r < n) out[r] = a[r];"
+        " for (int y = 0; y < 32; ++y) out[y] = b[y]; }",
+        "j * 16 + y < n",
+    ),
+    ("guard_more", "int r = threadIdx.x; int q = r / 8; out[q] = a[0];", "if (r >= 0)"),  # no memory has it
     ("comparisons_together", "if (m <= n && n < 64) out[0] = a[0];", "m < n && n <= 64"),
     ("sibling_everywhere", "float x = expf(a[0]); out[0] = x;", "exp2f"),
     ("comparison", "int i = m + n; out[i] = a[i];", "m < n"),

@@ -12,6 +12,13 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 
 # operator, body, what must come of it.
 YIELDS = [
+    ("number", "unsigned v = m; out[0] = __byte_perm(v, 0, 0x0414);", "0x1404)"),
+    ("number", "unsigned v = m; out[0] = v & 0x0f0f0f0fu;", "v & 0xf0f0f0f0u"),
+    (
+        "sign_apart",
+        "unsigned v = __byte_perm(m, 0, 0x1404); out[0] = v >> 1;",
+        "((v & 0x80008000u) | (v >> 1 & 0x3fff3fffu))",
+    ),
     (
         "digit_added",
         "for (int k = 0; k < n; ++k) { const int k0 = k % n * m; out[k0] = a[k0]; const int part = k % n;"
@@ -321,6 +328,8 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("number", "out[0] = __shfl_xor_sync(0x0f0f0f0f, a[0], 1);", "0xf0f0f0f0"),  # lanes
+    ("sign_apart", "unsigned v = threadIdx.x; out[v >> 1] = a[0];", "0x8000"),  # no bits are named
     ("in_steps", "const int y = blockIdx.x / m; for (int b = 0; b < 4; ++b) out[y * 4 + b] = a[y];", "m * 4"),
     ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[r] = a[r] * t[r];", "a[t[r]]"),
     ("remaining", "const int count = 16; for (int i = 0; i < count; ++i) out[i] = a[i];", "min(16"),

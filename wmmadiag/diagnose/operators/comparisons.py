@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.extents import extents
 from wmmadiag.diagnose.operators.making import Text, binary, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -16,6 +18,9 @@ ORDERINGS = frozenset({"<", ">", "<=", ">="})
 _MOST_BOUNDS, _MOST_GIVEN = 4, 3
 _MOST_COORDINATES = 5
 _MOST_DONORS = 6
+_MOST_OF_PIECE = 2
+_STEPS = 2
+"""From a pointer to what moves it, and to what that is made of."""
 _EXTENTS = frozenset({"pitch", "leading dimension", "extent", "dimension"})
 
 
@@ -26,7 +31,17 @@ class Comparisons:
         self._program = program
         self._pool = pools(program)
         self._known: dict[str, Expression] = {}
+        # By the name of where a piece begins, how long it is: what it is a multiple of, or goes on by.
+        self._pieces = {
+            variable.name: size.text
+            for body in program.bodies
+            for statement in body.statements
+            for variable, value in statement.initial_values()
+            if (size := sums.terms(value)[0].pitch) is not None
+        }
         for one in program.all_expressions():
+            if one.role == "loop step" and one.parent is not None and one.parent.operator == "+=" and one.number:
+                self._pieces[one.parent.operands[0].text] = one.text
             whole = one.parent is None or one.parent.kind in ("binary", "conditional", "list", "call")
             if one.kind == "binary" and one.operator in ORDERINGS and whole and not one.fixed:
                 self._known.setdefault(one.text, one)
@@ -63,11 +78,29 @@ class Comparisons:
             if names & varying_names(one) and self._pool.visible(one, at):
                 made += 1
                 yield text_of(one)
+        yield from itertools.islice(self._of_piece(at), _MOST_OF_PIECE)
+
+    def _of_piece(self, at: Expression) -> Iterator[Text]:
+        """`p + y < n`, where `p + r < n` stands elsewhere, pieces that begin at `p` are as long as `y` counts, and `y`
+        is named here."""
+        known = extents(self._program)
+        counted = {one.text: size for one in at.under() if one.kind == "name" and (size := known.written(one))}
+        for one, (name, size) in itertools.product(self._known.values(), counted.items()):
+            terms = sums.terms(one.operands[0])
+            begins = [each.expression for each in terms if self._length(each) == size.text]
+            other = len(terms) == 2 and len(begins) == 1 and one.operator == "<" and name not in one.operands[0].names
+            if other and self._pool.visible(begins[0], at) and self._pool.visible(one.operands[1], at):
+                yield binary(binary(text_of(begins[0]), "+", Text(name)), "<", text_of(one.operands[1]))
+
+    def _length(self, one: sums.Term) -> str:
+        """How long the pieces are that begin at a term; "" where it is none."""
+        return one.pitch.text if one.pitch is not None else self._pieces.get(sums.uncast(one.expression).text, "")
 
     def built(self, at: Expression, coordinates: Iterable[Coordinate], symbol: str = "<") -> Iterator[Text]:
         """Each coordinate below each bound, or as another symbol has it."""
         bounds = self._bounds(at)
         coordinates = list(coordinates)
+        yield from self._not_negative(at, coordinates, symbol)
         done: set[str] = set()
         natural: set[str] = set()
         for one in coordinates:  # what is counted in steps of a pitch is less than the pitch
@@ -92,6 +125,16 @@ class Comparisons:
             for bound in bounds:
                 if bound.text not in names:
                     yield binary(one.text, symbol, Text(bound.text))
+
+    def _not_negative(self, at: Expression, coordinates: list[Coordinate], symbol: str) -> Iterator[Text]:
+        """Whole numbers that an array has and of which an index or a pointer is made, not below nought: what is none
+        may be told by them."""
+        known = at.names.union(*(part.names for one in coordinates for part in one.parts))
+        for _ in range(_STEPS):
+            known = known.union(*(self._pool.made_of.get(name, ()) for name in known))
+        for atom in self._pool.at(at):
+            if atom.text in known and atom.text in self._pool.loaded and atom.type.whole:
+                yield binary(Text(atom.text), ">=" if symbol == "<" else "<", Text("0"))
 
     def both(self, at: Expression, coordinates: Iterable[Coordinate], *, outside: bool = False) -> Iterator[Text]:
         """A coordinate that is counted beside a pitch below it, and another one below each other bound; `outside`: one

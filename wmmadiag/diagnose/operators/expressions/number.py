@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -26,6 +27,7 @@ _KNOWN = (
 )  # fmt: skip
 _FAR, _MOST_KNOWN = 4.0, 4
 _LEAST, _MOST_PLACES = 3, 8
+_SELECTOR, _MASK = 4, 8
 _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
 
 
@@ -33,7 +35,8 @@ _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "templ
 def number(program: Program) -> Iterator[Draft]:
     """One more, one less, twice, half or none of a number; another one that stands in the file for the same.
 
-    For a real number also the nearest of the constants of mathematics.
+    For a real number also the nearest of the constants of mathematics; of four hexadecimal digits, which may select
+    bytes, any two exchanged; of eight, a mask, other bits of each part.
     """
     for one in program.expressions:
         if one.kind == "literal" and one.role != "mask":
@@ -74,6 +77,8 @@ def _near_real(one: Expression) -> Iterator[str]:
 
 
 def _near(one: Expression) -> Iterator[str]:
+    if one.text[:2] in ("0x", "0X"):
+        yield from _other_digits(one.text)
     match = _DECIMAL.fullmatch(one.text)
     if match is None or len(match[1]) > 6:
         return
@@ -83,3 +88,11 @@ def _near(one: Expression) -> Iterator[str]:
     for other in (value * 2, half) if size else (value + 1, value - 1, value * 2, half, 0):
         if other >= 0 and other != value:
             yield f"{other}{suffix}"
+
+
+def _other_digits(text: str) -> Iterator[str]:
+    digits = text[2:].rstrip("uU")
+    made = [digits[by:] + digits[:by] for by in (1, 2, -1)] if len(digits) == _MASK else []
+    for a, b in itertools.combinations(range(4), 2) if len(digits) == _SELECTOR else ():
+        made.append("".join(digits[{a: b, b: a}.get(at, at)] for at in range(4)))
+    yield from (text.replace(digits, other) for other in dict.fromkeys(made) if other != digits)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.candidates import names_for
@@ -17,6 +19,7 @@ _WHOLE: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 _REAL: Mapping[str, tuple[str, ...]] = {"+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("*",)}
 _ORDERED = frozenset({"-", "/", "%", "<<", ">>"})
+_BITS = re.compile(r"\b0[xX](?![fF]+\b)")
 _OTHERS = 3
 """Other sizes that are rounded up in place of one."""
 
@@ -48,6 +51,22 @@ def group(program: Program) -> Iterator[Draft]:
         for atom in names_for(program, right, 2):
             size = binary(Text(atom.text, precedence.POSTFIX), "/", text_of(right))
             yield replaced(one, binary(text_of(left), "/", size))
+
+
+@operator
+def sign_apart(program: Program) -> Iterator[Draft]:
+    """`(x & 0x80008000u) | (x >> n & …)` for `x >> n` beside other work on bits: each half's own bits shifted and its
+    sign kept; so of bytes."""
+    for one in program.expressions:
+        by, root = one.operands[1].text if one.operator == ">>" else "", one.statement.function.root
+        if not by.isdecimal() or not one.operands[0].atom or root is None:
+            continue
+        for width in (16, 8) if _BITS.search(one.unit.source.code_text(root.start, root.end)) else ():
+            parts = sum(1 << at for at in range(0, 32, width))
+            sign, rest = parts << (width - 1), parts * ((1 << max(width - 1 - int(by), 0)) - 1)
+            held = f"(({one.operands[0].text} & 0x{sign:08x}u) | ({text_of(one).text} & 0x{rest:08x}u))"
+            if rest:
+                yield replace(replaced(one, Text(held), f"the sign of each {width} bits kept"), role="value")
 
 
 @operator
