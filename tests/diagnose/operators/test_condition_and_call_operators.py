@@ -56,6 +56,7 @@ YIELDS = [
     ("connective", "if (m < n && n < 64) out[0] = a[0];", "if (n < 64)"),
     ("negation", "bool whole = m > n; if (whole) out[0] = a[0];", "if (!whole)"),
     ("negation", "bool first = true; if (first) out[0] = a[0];", "bool first = false;"),
+    ("conjunct", "int c = threadIdx.x - m; if (c < n) out[c] = a[c];", "if (c < n && c >= 0)"),
     ("conjunct", f"{ROWS} if (r < m) out[r * 64 + c] = a[0];", "if (r < m && c < n)"),
     ("conjunct", f"{ROWS} if (r < m) out[r] = a[0]; if (c < n) out[r * 64 + c] = a[1];", "if (c < n && r < m)"),
     (
@@ -222,6 +223,7 @@ NEVER = [
     ("comparisons_together", "if (m <= n && n < 64) out[0] = a[0];", "m < n && n <= 64"),
     ("sibling_everywhere", "float x = expf(a[0]); out[0] = x;", "exp2f"),
     ("comparison", "int i = m + n; out[i] = a[i];", "m < n"),
+    ("conjunct", "int c = threadIdx.x + m; if (c < n) out[c] = a[c];", "c >= 0"),  # no difference
     ("negation", "if (m < n) out[0] = a[0];", "!"),
     ("negation", "bool first = true; if (first) out[0] = a[0];", "!true"),
     ("conjunct", f"{ROWS} if (r < m) out[r * 64] = a[0]; {{ int q = 3; if (q < n) out[q] = a[0]; }}", "r < m && q < n"),

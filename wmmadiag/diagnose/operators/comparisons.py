@@ -18,9 +18,8 @@ ORDERINGS = frozenset({"<", ">", "<=", ">="})
 _MOST_BOUNDS, _MOST_GIVEN = 4, 3
 _MOST_COORDINATES = 5
 _MOST_DONORS = 6
-_MOST_OF_PIECE = 2
-_STEPS = 2
-"""From a pointer to what moves it, and to what that is made of."""
+_MOST_OF_PIECE, _STEPS = 2, 2
+"""Comparisons; from a pointer to what moves it, and to what that is made of."""
 _EXTENTS = frozenset({"pitch", "leading dimension", "extent", "dimension"})
 
 
@@ -127,13 +126,12 @@ class Comparisons:
                     yield binary(one.text, symbol, Text(bound.text))
 
     def _not_negative(self, at: Expression, coordinates: list[Coordinate], symbol: str) -> Iterator[Text]:
-        """Whole numbers that an array has and of which an index or a pointer is made, not below nought: what is none
-        may be told by them."""
+        """Whole numbers that an array has, and differences, of which indices or pointers are made, not below nought."""
         known = at.names.union(*(part.names for one in coordinates for part in one.parts))
         for _ in range(_STEPS):
             known = known.union(*(self._pool.made_of.get(name, ()) for name in known))
         for atom in self._pool.at(at):
-            if atom.text in known and atom.text in self._pool.loaded and atom.type.whole:
+            if atom.text in known and atom.text in self._pool.signed and atom.type.whole:
                 yield binary(Text(atom.text), ">=" if symbol == "<" else "<", Text("0"))
 
     def both(self, at: Expression, coordinates: Iterable[Coordinate], *, outside: bool = False) -> Iterator[Text]:

@@ -42,13 +42,13 @@ class Pools:
         self._seen: dict[int, list[Atom]] = {}
         # Variables, by what their initial values are made of.
         self.made_of: dict[str, set[str]] = defaultdict(set)
-        self.loaded: set[str] = set()  # those that are as an array has them
+        self.signed: set[str] = set()  # those that an array has, or that are differences: they may be below nought
         for body in program.bodies:
             for statement in body.statements:
                 for variable, value in statement.initial_values():
                     self.made_of[variable.name].update(value.names)
-                    if value.kind == "subscript":
-                        self.loaded.add(variable.name)
+                    if value.kind == "subscript" or value.operator == "-":
+                        self.signed.add(variable.name)
         for one in program.all_expressions():
             if not one.atom:
                 continue
