@@ -1,0 +1,50 @@
+"""Which changes are tried beside what mends a case: those near it, of what it calls, and the same elsewhere."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from wmmadiag.csource.tree import parse
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.rivals import _nearby
+
+TEXT = b"""__device__ int row_of(int lane) {
+    return lane / 4;
+}
+__global__ void k(float* out, const float* in, int n) {
+    int row = row_of(threadIdx.x);
+    int column = n - 1;
+    out[row] = in[row];
+    out[column + n] = 0.0f;
+}
+"""
+
+
+def one(line: int, note: str = "other", text: str = "") -> Ranked:
+    at = len(b"\n".join(TEXT.split(b"\n")[: line - 1]))
+    change = Change("number", (TextEdit("k.cu", at, at + 1, text),), "expression", "index", note)
+    return Ranked(change, ("k.cu", line), (), 0.0)
+
+
+def lines(right: Ranked, order: list[Ranked]) -> list[int]:
+    found: Any = SimpleNamespace(ledger=SimpleNamespace(effort=SimpleNamespace(wider=0)))
+    base: Any = SimpleNamespace(run=SimpleNamespace(findings=[]))
+    rest = _nearby(found, base, {"k.cu": parse(TEXT, "k.cu")}, [right], order, {right.change})
+    return [ranked.line[1] for ranked in rest]
+
+
+def test_what_stands_near_a_change_is_tried_and_what_stands_elsewhere_is_not() -> None:
+    assert lines(one(5, "mends"), [one(7), one(8), one(5)]) == [7, 5]
+
+
+def test_what_a_line_or_the_text_that_is_put_in_calls_is_tried() -> None:
+    assert lines(one(5, "mends"), [one(2), one(8)]) == [2]
+    assert lines(one(8, "mends", "row_of(1)"), [one(2)]) == [2]
+    assert lines(one(8, "mends"), [one(2)]) == []
+
+
+def test_what_does_the_same_elsewhere_is_tried_once() -> None:
+    assert lines(one(5, "mends"), [one(8, "mends"), one(8)]) == [8]
+    assert lines(one(5, "mends"), [one(7, "mends")]) == [7]
