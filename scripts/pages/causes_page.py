@@ -33,8 +33,9 @@ which inputs the kernel is for, on inputs that are hard for the operation.
   what was ruled out and by what, and changes that mend a part are listed.
 
 Before anything is the answer, what was not tried of the lines beside it is, changes of the second round among it: where
-its values are made, and where they are used; of what puts accesses in order, where these stand. A statement put in does
-not count against a change of one that stands there, which is simpler.
+its values are made, and where they are used; what it calls; what does the same elsewhere; what it adds to a value, added
+where that is made; of what puts accesses in order, where these stand. A statement put in does not count against a change
+of one that stands there, which is simpler.
 
 Places are filled as well: an expression becomes a hole for which whatever can be named there may stand, alone or two of
 it under an operator: names, numbers, parts of the expression, what stands elsewhere, what is assigned to; of a
@@ -44,9 +45,9 @@ members alone, is filled alike at once as well: a mistake that was made at each.
 and what fills which one is read when it runs: thousands of fillings for one compilation. The likeliest places come
 after the likeliest changes, the others where nothing mends.
 
-Where no change mends anything alone, two are made at once, any two of a program's: before the second round those by
+Where no change mends anything alone, two are made at once, any two of a program's: behind the second round those by
 which one operator does the same at two places, to whatever names stand there, or undoes at one what it does at the
-other, near ones before far ones; behind it the likeliest.
+other, near ones before far ones; behind those the likeliest.
 
 A change that takes the last reading of a variable away was seldom meant; what reads one that nothing reads often was.
 
