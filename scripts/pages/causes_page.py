@@ -33,9 +33,9 @@ which inputs the kernel is for, on inputs that are hard for the operation.
   what was ruled out and by what, and changes that mend a part are listed.
 
 Before anything is the answer, what was not tried of the lines beside it is, changes of the second round among it: where
-its values are made, and where they are used; what it calls; what does the same elsewhere; what it adds to a value, added
-where that is made; of what puts accesses in order, where these stand. A statement put in does not count against a change
-of one that stands there, which is simpler.
+its values are made, and where they are used; what it calls; what does the same elsewhere; what it adds to a value,
+added where that is made; of what puts accesses in order, where these stand. A statement put in does not count against a
+change of one that stands there, which is simpler.
 
 Places are filled as well: an expression becomes a hole for which whatever can be named there may stand, alone or two of
 it under an operator: names, numbers, parts of the expression, what stands elsewhere, what is assigned to; of a
