@@ -186,12 +186,15 @@ def test_an_instruction_that_is_not_emulated(run: Run, here: Path) -> None:
 
 @pytest.mark.slow
 def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wmmadiag.diagnose.trials.trial_bench import TrialBench
+    from wmmadiag.diagnose.trials.team import Setting
     from wmmadiag.emulator import Budget
     from wmmadiag.subject import bench
 
     monkeypatch.setattr(bench, "_USUAL", Budget(instructions=50_000))
-    monkeypatch.setitem(TrialBench.__init__.__kwdefaults__, "budget", 50_000)  # of each of hundreds of trials
+    made = Setting.__init__
+    monkeypatch.setattr(
+        made, "__defaults__", (*(made.__defaults__ or ())[:-1], 50_000)
+    )  # of each of hundreds of trials
     source = RIGHT.replace("k += 16)", "k += 0)")
     answer = run("diagnose", card(here, source), "--effort", "quick")
     assert answer.code in (1, 2, 3)

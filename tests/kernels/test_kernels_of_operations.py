@@ -236,12 +236,12 @@ MISTAKES = [
         "value",
     ),
     (
-        "qkv_projection", "grouped", "values by the weights of keys",
+        "qkv_projection", "odd", "values by the weights of keys",
         "part = {wv, bv, v,",
         "part = {wk, bv, v,",
     ),
     (
-        "qkv_projection", "grouped", "heads of queries for keys",
+        "qkv_projection", "odd", "heads of queries for keys",
         "part = {wk, bk, k, kv_heads,",
         "part = {wk, bk, k, heads,",
     ),
