@@ -291,6 +291,11 @@ YIELDS = [
     ),
     (
         "transposed",
+        "float r[4]; for (int i = 0; i < 4; ++i) { r[i % 2] = a[i]; r[i % 2 + 2] = b[i]; } out[0] = r[n];",
+        "r[2 * (i % 2) + 1] = b[i];",
+    ),
+    (
+        "transposed",
         "float x[4]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 2] = b[t]; } out[0] = x[1];",
         "x[2 * t] = a[t]; x[2 * t + 1] = b[t];",
     ),

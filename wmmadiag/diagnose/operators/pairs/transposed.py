@@ -77,7 +77,7 @@ def _by_rows(indices: list[_Index]) -> _Found:
             regular = len(steps) > 1 and steps[1] > 1 and steps == list(range(0, steps[1] * len(steps), steps[1]))
         if not regular or len(held) > _MOST:
             continue
-        for counter in [term for term in least.terms if term.kind == "name" and term.varying is not False]:
+        for counter in [term for term in least.terms if term.varying is not False]:
             pairs = []
             for one in held:
                 known = [_times(len(places), term) if term.text == counter.text else text_of(term)
