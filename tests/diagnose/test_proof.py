@@ -79,7 +79,8 @@ def test_a_change_that_alters_nearly_every_access_is_the_weaker_answer() -> None
     assert first.altered < second.altered / 3
 
 
-TWICE = b"""void k(int* out, int n) {
+TWICE = b"""void other(int t) { int n = t; }
+void k(int* out, int n) {
     const int x0 = blockIdx.x * 64;
     const int first = x0 - 1;
     const int at = first + n;
@@ -99,6 +100,7 @@ def test_what_is_added_to_what_holds_it_counts_twice() -> None:
     assert counted_twice(*made_of(b"first + n", "first + n - first")) == "first"
     assert not counted_twice(*made_of(b"x0 - 1", "x0 - 1 + n"))
     assert not counted_twice(*made_of(b"first + n", "first + n * x0"))
+    assert not counted_twice(*made_of(b"first + n", "first + n + t"))  # another function's n is made of t
 
 
 def test_registers_exchanged_are_told_from_other_arguments() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.run import emulator_of
+from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.nodes import field, walk
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import (
@@ -56,8 +58,6 @@ _SOUGHT = {
 }
 _NAMES_SOMETHING = re.compile(r"\(\s*&?\s*[A-Za-z_]")
 """A call with a variable as its first argument."""
-_MADE = re.compile(r"\b(\w+)\s*=\s*([^=;][^;]*);")
-"""A name and what it is made of."""
 _ELEMENTS = frozenset(
     {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
 )
@@ -125,12 +125,25 @@ def counted_twice(sources: Mapping[str, Source], change: Change) -> str:
     gone, come = differing(old, edit.text)
     if len(change.edits) > 1 or gone or len(come) != 2 or come[0] not in "+-" or not come[1].isidentifier():
         return ""
-    made = dict(_MADE.findall(source.code.code.decode("utf-8", "replace")))
+    made = _made_before(source, edit.start)
     names, known = set(tokens_of(old)), set[str]()
     while names - known and come[1] not in names:
         more = {word for name in names - known for word in tokens_of(made.get(name, ""))}
         known, names = known | names, names | more
     return come[1] if come[1] in names else ""
+
+
+def _made_before(source: Source, offset: int) -> dict[str, str]:
+    """What the function around a byte has made by then: names, and the texts that they begin with."""
+    bodies = (one.body for one in declarations(source).functions if one.body is not None)
+    body = next((one for one in bodies if one.start_byte <= offset < one.end_byte), None)
+    made = {}
+    for one in walk(body) if body is not None else ():
+        if one.type == "init_declarator" and one.end_byte <= offset:
+            name, value = field(one, "declarator"), field(one, "value")
+            if name is not None and value is not None:
+                made[source.text(name)] = source.text(value)
+    return made
 
 
 def other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:
