@@ -6,7 +6,8 @@ from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, Kind, TextEdit, applied
 from wmmadiag.diagnose.where_made import where_made
 
-TEXT = b"""void k(float* out, int n, float s) {
+TEXT = b"""void other(float s) { float s2 = s; int n = 3; }
+void k(float* out, int n, float s) {
     const int both = n + 1;
     int first = n > 2 ? n : 2;
     out[both + first] = (float)both / s;
@@ -40,4 +41,5 @@ def test_what_is_added_to_a_value_is_added_where_it_is_made() -> None:
 def test_what_is_replaced_or_has_no_declaration_is_left() -> None:
     assert texts(b"both + first", "both + n") == []
     assert texts(b"s", "s * 2.0f") == []
+    assert texts(b"n + 1", "n + 1 - s") == []  # another function's n
     assert texts(b"both", "both * n", "static") == []

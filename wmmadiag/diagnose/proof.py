@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.csource.declarations import declarations
-from wmmadiag.csource.nodes import field, walk
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import (
@@ -42,6 +40,7 @@ from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.solving import SOLVED
 from wmmadiag.diagnose.unread import Unread, unread
 from wmmadiag.diagnose.watched import LineShift, blocks_of, watched
+from wmmadiag.diagnose.where_made import made_before
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.place import Place, own_place
@@ -125,25 +124,12 @@ def counted_twice(sources: Mapping[str, Source], change: Change) -> str:
     gone, come = differing(old, edit.text)
     if len(change.edits) > 1 or gone or len(come) != 2 or come[0] not in "+-" or not come[1].isidentifier():
         return ""
-    made = _made_before(source, edit.start)
+    made = made_before(source, edit.start)
     names, known = set(tokens_of(old)), set[str]()
     while names - known and come[1] not in names:
-        more = {word for name in names - known for word in tokens_of(made.get(name, ""))}
+        more = {word for name in names - known for word in tokens_of(source.text(made[name]) if name in made else "")}
         known, names = known | names, names | more
     return come[1] if come[1] in names else ""
-
-
-def _made_before(source: Source, offset: int) -> dict[str, str]:
-    """What the function around a byte has made by then: names, and the texts that they begin with."""
-    bodies = (one.body for one in declarations(source).functions if one.body is not None)
-    body = next((one for one in bodies if one.start_byte <= offset < one.end_byte), None)
-    made = {}
-    for one in walk(body) if body is not None else ():
-        if one.type == "init_declarator" and one.end_byte <= offset:
-            name, value = field(one, "declarator"), field(one, "value")
-            if name is not None and value is not None:
-                made[source.text(name)] = source.text(value)
-    return made
 
 
 def other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:
