@@ -6,12 +6,10 @@ import math
 import re
 from collections.abc import Collection
 
-import numpy as np
-
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten
 from wmmadiag.hostcode.values import Pointer, Value
-from wmmadiag.numerics.element_types import element_type, storage_dtype
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
@@ -24,7 +22,14 @@ from wmmadiag.subject.drafts.in_place import mark_updated, updated_roles, writte
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
 from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Open, Wishes, is_input
-from wmmadiag.subject.drafts.numbers import ask_shared, give_number, note_ignored, unknown_symbols
+from wmmadiag.subject.drafts.numbers import (
+    ask_shared,
+    give_number,
+    hold_one_number,
+    note_ignored,
+    number_of_bytes,
+    unknown_symbols,
+)
 from wmmadiag.subject.drafts.recognise import named_words
 
 _HALF = frozenset({"half", "__half", "f16"})
@@ -122,7 +127,7 @@ def _parameters(result: CardDraft, kernel: SourceKernel, wishes: Wishes) -> None
     _by_elements(result)
     mark_updated(result, kernel.code)
     for argument in result.arguments:
-        _one_number(result, argument)
+        hold_one_number(result, argument)
         _open_term(result, argument, wishes)
 
 
@@ -154,19 +159,6 @@ def _by_elements(result: CardDraft) -> None:
 def _name_of(result: CardDraft, role: str) -> str:
     held = result.holding(role)
     return held.parameter.name if held is not None else role
-
-
-def _one_number(result: CardDraft, argument: DraftArgument) -> None:
-    """An array that is spread over axes, of which the kernel reads one number: it has that of the matrices alone."""
-    known = OPERATIONS[result.operation]
-    role = known.roles.get(argument.role)
-    if role is None or not role.usual or not argument.parameter.single or role.shape[0] != known.optional:
-        return
-    size = argument.passed.buffer.size if isinstance(argument.passed, Pointer) else None
-    element = element_type(argument.dtype)
-    if size is None or (element is not None and terms.value(size, {}) == element.bytes):
-        argument.layout = role.axes[0]
-        result.remarks.append(f"'{argument.parameter.name}' is one number, as the kernel reads no other")
 
 
 def _open_term(result: CardDraft, argument: DraftArgument, wishes: Wishes) -> None:
@@ -283,7 +275,7 @@ def _memory(result: CardDraft, argument: DraftArgument, kernel: SourceKernel, me
         in_part = isinstance(passed, Pointer) and _is_set_in_part(result, argument, passed, meant)
         if isinstance(passed, Pointer) and kernel.launch is not None and not in_part:
             content = kernel.launch.contents.get(id(passed.buffer), ("", None))[0]
-        argument.initial = _of_bytes(content, argument.dtype) or argument.initial
+        argument.initial = number_of_bytes(content, argument.dtype) or argument.initial
     if argument.role != TODO:
         return
     size = sized_by(kernel).get(argument.parameter.name) or counters(argument)
@@ -300,15 +292,6 @@ def _memory(result: CardDraft, argument: DraftArgument, kernel: SourceKernel, me
             return
     remark = role_remark(argument.parameter.name) or "no input or output is left for it"
     result.open.append(Open(f"the role of '{argument.parameter.name}'", remark, "role"))
-
-
-def _of_bytes(content: str, dtype: str) -> str:
-    """The number that elements of a type are whose bytes are all one; "" where nothing says, or that is none."""
-    element, byte = element_type(dtype), content.removeprefix("bytes ")
-    if content == "zero" or element is None or not byte.isdecimal():
-        return "0" if content == "zero" else ""
-    number = float(np.frombuffer(bytes([int(byte)]) * element.bytes, storage_dtype(element))[0])
-    return "" if math.isnan(number) else repr(number if element.is_float else int(number))
 
 
 def _filled(passed: Value | None) -> str:

@@ -6,9 +6,12 @@ import math
 import re
 from collections.abc import Collection
 
+import numpy as np
+
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
-from wmmadiag.hostcode.values import Value
+from wmmadiag.hostcode.values import Pointer, Value
+from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
@@ -253,3 +256,25 @@ def _near(one: str, other: str) -> bool:
         if None in values or not math.isclose(values[0] or 0, values[1] or 0, rel_tol=1e-5):
             return False
     return True
+
+
+def hold_one_number(result: CardDraft, argument: DraftArgument) -> None:
+    """An array that is spread over axes, of which the kernel reads one number: it has that of the matrices alone."""
+    known = OPERATIONS[result.operation]
+    role = known.roles.get(argument.role)
+    if role is None or not role.usual or not argument.parameter.single or role.shape[0] != known.optional:
+        return
+    size = argument.passed.buffer.size if isinstance(argument.passed, Pointer) else None
+    element = element_type(argument.dtype)
+    if size is None or (element is not None and terms.value(size, {}) == element.bytes):
+        argument.layout = role.axes[0]
+        result.remarks.append(f"'{argument.parameter.name}' is one number, as the kernel reads no other")
+
+
+def number_of_bytes(content: str, dtype: str) -> str:
+    """The number that elements of a type are whose bytes are all one; "" where nothing says, or that is none."""
+    element, byte = element_type(dtype), content.removeprefix("bytes ")
+    if content == "zero" or element is None or not byte.isdecimal():
+        return "0" if content == "zero" else ""
+    number = float(np.frombuffer(bytes([int(byte)]) * element.bytes, storage_dtype(element))[0])
+    return "" if math.isnan(number) else repr(number if element.is_float else int(number))
