@@ -335,6 +335,61 @@ MISTAKES = [
         "key < lengths[sequence]",
         "key < longest",
     ),
+    (
+        "linear_cross_entropy", "odd", "classes that do not exist counted",
+        "i < 16 && from + i < vocab;",
+        "i < 16;",
+    ),
+    (
+        "linear_cross_entropy", "odd", "not rescaled",
+        "sum * __expf(most - larger)",
+        "sum",
+    ),
+    (
+        "linear_cross_entropy", "odd", "ignored tokens counted",
+        "target == ignore_index ? 0.0f : most",
+        "most",
+    ),
+    (
+        "modulated_gemm", "odd", "the first image's for all",
+        "shift[image * k + i]",
+        "shift[i]",
+    ),
+    (
+        "modulated_gemm", "odd", "scaled without the one",
+        "1.0f + __half2float(scale",
+        "__half2float(scale",
+    ),
+    (
+        "segmented_lora", "odd", "the segment's number for its adapter's",
+        "lora_b + (adapter * num_layers",
+        "lora_b + (blockIdx.y % 3 * num_layers",
+    ),
+    (
+        "segmented_lora", "odd", "the first layer's matrix",
+        "(adapter * num_layers + layer) * d_out",
+        "(adapter * num_layers) * d_out",
+    ),
+    (
+        "segmented_lora", "odd", "the update not scaled",
+        "+ scale * tile",
+        "+ tile",
+    ),
+    (
+        "paged_prefill", "odd", "the first place of a page",
+        "page * page_size + key % page_size",
+        "page * page_size",
+    ),
+    (
+        "paged_prefill", "odd", "queries from the sequence's first place on",
+        "min(length - 1, before + first + lane)",
+        "min(length - 1, first + lane)",
+    ),
+    (
+        "paged_prefill", "odd", "another sequence's pages",
+        "block_table[sequence * max_pages",
+        "block_table[head % 2 * max_pages",
+    ),
 ]  # fmt: skip
 
 

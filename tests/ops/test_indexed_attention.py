@@ -94,3 +94,46 @@ def test_a_wrong_page_and_another_sequences_keys_are_outside_the_bound():
     whole = alone(q[:, 0], k[:, 0], v[:, 0])[:, None]
     assert wmmadiag.compare_arrays(right.astype(np.float32), want).passed
     assert not wmmadiag.compare_arrays(whole.astype(np.float32), want).passed
+
+
+def paged(seed, dtype=np.float32, heads=2):
+    rng = np.random.default_rng(seed)
+    return {
+        "q": drawn(rng, 7, heads, 8).astype(dtype),
+        "k": drawn(rng, 6, 4, 1, 8).astype(dtype),
+        "v": drawn(rng, 6, 4, 1, 8).astype(dtype),
+        "table": np.array([[5, 0, 3], [1, 4, 2]], np.int32),
+        "lengths": np.array([9, 6], np.int32),
+        "starts": np.array([0, 5, 7], np.int32),
+    }
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_new_queries_are_the_last_ones_of_their_sequences(causal):
+    data = paged(4)
+    got = wmmadiag.reference("paged_prefill", **data, causal=causal).value
+    for one, rows in enumerate((slice(0, 5), slice(5, 7))):
+        length = data["lengths"][one]
+        keys, values = (np.concatenate(data[role][data["table"][one]])[:length, 0] for role in "kv")
+        for head in range(2):
+            q = data["q"][rows, head]
+            for at in range(len(q)):
+                seen = length - len(q) + at + 1 if causal else length
+                want = alone(q[at : at + 1], keys[:seen], values[:seen])[0]
+                np.testing.assert_allclose(got[rows, head][at], want, rtol=1e-6)
+
+
+def test_a_drawn_sequence_has_no_fewer_keys_than_there_are_queries(tmp_path):
+    for further in ({}, {"T": 1}, {"T": 97, "P": 8, "B": 1}):
+        card = card_of(OPERATIONS["paged_prefill"], tmp_path, further=further)
+        inputs = bind(card, card.cases[-1], card.variants[0]).inputs()
+        room = inputs["table"].shape[-1] * inputs["k"].shape[1]
+        assert inputs["lengths"].min() >= len(inputs["q"]) and inputs["lengths"].max() <= room
+
+
+def test_queries_that_are_taken_to_begin_a_sequence_are_outside_the_bound():
+    data = paged(5, np.float16)
+    want = wmmadiag.reference("paged_prefill", **data, causal=True, dtype="f32")
+    other = wmmadiag.reference("paged_prefill", **data, causal=True, alignment="top-left").value
+    assert wmmadiag.compare_arrays(want.value.astype(np.float32), want).passed
+    assert not wmmadiag.compare_arrays(other.astype(np.float32), want).passed

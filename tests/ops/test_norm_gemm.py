@@ -92,3 +92,26 @@ def test_scores_of_hidden_keys(masked, value, alignment):
     for i, j in np.ndindex(3, 5):
         want = math.fsum(q[i] * k[j]) if j <= i + corner else value
         assert got[i, j] == pytest.approx(want, rel=1e-12)
+
+
+def test_images_are_scaled_and_shifted_each_for_itself():
+    rng = np.random.default_rng(7)
+    x, b = rng.standard_normal((2, 3, 8)), rng.standard_normal((8, 5))
+    scale, shift = rng.standard_normal((2, 8)), rng.standard_normal((2, 8))
+    got = wmmadiag.reference("modulated_gemm", x=x, scale=scale, shift=shift, b=b, eps=0.5).value
+    for image, row in np.ndindex(2, 3):
+        apart = x[image, row] - x[image, row].mean()
+        normed = apart / np.sqrt((apart**2).mean() + 0.5)
+        want = (normed * (1 + scale[image]) + shift[image]) @ b
+        np.testing.assert_allclose(got[image, row], want, rtol=1e-12)
+
+
+def test_a_layernorm_may_have_a_factor_of_1_and_gamma():
+    rng = np.random.default_rng(8)
+    x, gamma, b = rng.standard_normal((3, 8)), rng.standard_normal(8), np.eye(8)
+    one, other = (
+        wmmadiag.reference("norm_gemm", x=x, gamma=added, b=b, norm="layernorm", unit_offset=unit)
+        for added, unit in ((gamma, True), (1 + gamma, False))
+    )
+    np.testing.assert_allclose(one.value, other.value, rtol=1e-12)
+    np.testing.assert_allclose(one.bound, other.bound, rtol=1e-6)

@@ -118,3 +118,16 @@ def test_weights_in_half_are_within_the_bound_and_the_wrong_groups_are_not(form,
     assert wmmadiag.compare_arrays(a @ rounded.astype(np.float32), want).passed
     shifted = np.roll(weights, 1, axis=0).astype(np.float16)
     assert not wmmadiag.compare_arrays(a @ shifted.astype(np.float32), want).passed
+
+
+def test_rows_of_bytes_have_a_scale_each():
+    rng = np.random.default_rng(11)
+    a = rng.integers(-128, 128, (3, 8)).astype(np.int8)
+    b = rng.integers(0, 256, (4, 5)).astype(np.uint8)
+    scales, rows = rng.standard_normal((2, 5)).astype(np.float32), np.array([0.5, 1.0, 2.0], np.float32)
+    found = wmmadiag.reference("quantized_gemm", a=a, b=b, scales=scales, a_scales=rows, bits=4, pack=2, group=4)
+    values = np.empty((8, 5))
+    values[0::2], values[1::2] = (b & 15).astype(float) - 8, (b >> 4).astype(float) - 8
+    want = rows[:, None] * (a.astype(float) @ (values * np.repeat(scales.astype(float), 4, axis=0)))
+    np.testing.assert_allclose(found.value, want, rtol=1e-12)
+    assert (found.bound > 0).all()  # groups are scaled in the working type

@@ -32,6 +32,7 @@ FOURTH = READING.parent / "unseen15"
 FIFTH = READING.parent / "unseen16"
 SIXTH = READING.parent / "unseen17"
 SEVENTH = READING.parent / "unseen18"
+EIGHTH = READING.parent / "unseen19"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -92,6 +93,12 @@ def symbols(report):
         (FIFTH / "split_qkv_bias_gemm_transpose.cu", "q, k and v stored as BHSD"),
         (SIXTH / "triangle_multiplication_outgoing.cu", "channels is batch"),
         (SIXTH / "w13_block_interleaved_swiglu.cu", "stored as 2NK, blocks of 16 by turns"),
+        (EIGHTH / "adaln_modulate_linear.cu", "taken as modulated_gemm, b_ is bias"),
+        (EIGHTH / "fmha_varlen_kvpacked.cu", "taken as packed_attention"),  # keys and values in one array
+        (EIGHTH / "lm_head_xent_fwd.cu", "its own name says linear_cross_entropy"),
+        (EIGHTH / "paged_prefill_block_table.cu", "a window that counts a query's own key"),
+        (EIGHTH / "sgmv_lora_segments.cu", "the narrow product kept in bf16"),
+        (EIGHTH / "w4a8_group_mma.cu", "taken as quantized_gemm, b is bias"),
         (LATER_PUBLIC / "fused_moe_kernel.cu", "taken as routed_gemm"),
         (LATER_PUBLIC / "group_norm_nchw.cu", "taken as group_norm"),
         (KERNELS / "reduce" / "kernel.cu", "launched with a grid of (M)"),
@@ -287,6 +294,18 @@ def test_a_batch_is_one_of_rows_where_nothing_else_counts_these(tmp_path, rows, 
     report = wmmadiag.check(path, symbols={"M": 64} if rows == "64" else {})
     assert report.exit_code == 0, [case.problem for case in report.cases]
     assert {name for name in symbols(report)[-1] if name in {"batch", "M", "N", "K"}} == extents
+
+
+def test_a_constant_that_the_grid_divides_rows_by_is_a_tile():
+    report = wmmadiag.check(EIGHTH / "sgmv_lora_segments.cu")  # constexpr int kRows = 16
+    assert symbols(report)[-1]["M"] > 16
+
+
+def test_an_array_that_host_code_may_leave_out_is_judged():
+    report = wmmadiag.check(
+        EIGHTH / "paged_prefill_block_table.cu"
+    )  # alibi_slopes ? alibi_slopes->data_ptr() : nullptr
+    assert "null" not in " ".join(report.assumed)
 
 
 def test_each_kernel_that_a_source_launches_is_checked(tmp_path, capsys):

@@ -19,11 +19,11 @@ from wmmadiag.hostcode.values import (
     Closure,
     HostAddress,
     Items,
-    KernelName,
     Pointer,
     TypeName,
     Unknown,
     Value,
+    as_condition,
     copied,
 )
 
@@ -95,7 +95,7 @@ def _unary(machine: Machine, node: Node, scope: Scope) -> Value:
     op = scope.source.text(sign) if sign is not None else ""
     if isinstance(value, Term):
         return value if op == "+" else combined({"-": "neg", "!": "not", "not": "not"}.get(op, op), value)
-    if op in ("!", "not") and isinstance(value, Pointer | HostAddress | KernelName | Closure):
+    if op in ("!", "not") and as_condition(value) is not value:
         return number(False)
     return Unknown(scope.source.words(node))
 
@@ -105,7 +105,7 @@ def _conditional(machine: Machine, node: Node, scope: Scope) -> Value:
     condition, then, other = (field(node, name) for name in ("condition", "consequence", "alternative"))
     if condition is None or then is None or other is None:
         return Unknown(scope.source.words(node))
-    test = evaluate(machine, condition, scope)
+    test = as_condition(evaluate(machine, condition, scope))
     sites = [machine.program.sites(scope.source, one) for one in (then, other)]
     if not any(sites) and machine.known(test) is None and isinstance(test, Term):
         one, another = evaluate(machine, then, scope), evaluate(machine, other, scope)

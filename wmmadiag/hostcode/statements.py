@@ -17,7 +17,7 @@ from wmmadiag.hostcode.places import assigned, converted, place_of
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, number
 from wmmadiag.hostcode.types import bytes_of, plain
-from wmmadiag.hostcode.values import Cell, Items, Pointer, Unknown, Value, copied
+from wmmadiag.hostcode.values import Cell, Items, Pointer, Unknown, Value, as_condition, copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +239,9 @@ def _condition(machine: Machine, node: Node, scope: Scope) -> Value:
     value = node.child_by_field_name("value")
     if value is not None and value.type == "declaration":
         named = next(declared(scope.source, value), None)
-        return scope.variables[named.name].value if named is not None and named.name in scope.variables else Unknown()
-    return evaluate(machine, value if value is not None else node, scope)
+        held = named is not None and named.name in scope.variables
+        return as_condition(scope.variables[named.name].value) if named is not None and held else Unknown()
+    return as_condition(evaluate(machine, value if value is not None else node, scope))
 
 
 def _ends(scope: Scope, node: Node | None) -> bool:

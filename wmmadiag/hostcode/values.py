@@ -164,6 +164,14 @@ Value: TypeAlias = (
 TemplateValue: TypeAlias = Value
 
 
+_THERE = Pointer | HostAddress | KernelName | Closure | Tensor
+
+
+def as_condition(value: Value) -> Value:
+    """A value as a condition: memory, functions and tensors that host code has are there, one that is optional, too."""
+    return ONE if isinstance(value, _THERE) else value
+
+
 def copied(value: Value) -> Value:
     """A value as assignment gives it on: structs and arrays are copied."""
     if isinstance(value, Struct):

@@ -253,6 +253,8 @@ class Operation:
     divisors: Mapping[str, str] = field(default_factory=dict)  # symbols of which each divides another: {"Hkv": "H"}
     # how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
     extents: Mapping[str, str] = field(default_factory=dict)
+    # those of them that mean the longest part of an extent: another number may be that extent itself
+    longest: str = ""
     # names of numbers that together mean something else than each alone, as literature has them: name → spelling
     dialects: tuple[Mapping[str, str], ...] = ()
     # numbers that follow from parameters, "{scale}" being one's value: expression → spellings

@@ -27,7 +27,10 @@ def _rows(inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 def _normalised(parameters: Values, rows: Mapping[str, NDArray[Any]]) -> Doubles:
     eps, summed = float(parameters["eps"]), norms.summed(rows)
     if parameters["norm"] == "layernorm":
-        return layernorm(summed, rows.get("weight"), rows.get("bias"), eps=eps)[0]
+        weight = rows.get("weight")
+        if weight is not None and parameters["unit_offset"]:
+            weight = 1.0 + weight.astype(np.float64)
+        return layernorm(summed, weight, rows.get("bias"), eps=eps)[0]
     return rmsnorm(summed, rows.get("weight"), eps=eps, unit_offset=bool(parameters["unit_offset"]))[0]
 
 
@@ -55,7 +58,7 @@ def _bound(
     rows = _rows(inputs)
     kinds = {_OF_ROWS[role]: kind for role, kind in elements.items() if role in _OF_ROWS} | {"y": operand}
     centred = parameters["norm"] == "layernorm"
-    own = {**parameters, "variance": "any", "unit_offset": not centred and parameters["unit_offset"]}
+    own = {**parameters, "variance": "any"}
     normed = _normalised(parameters, rows)
     found = norms.statistics(own, rows, kinds, centred=centred)
     error = norms.normalised_bound(own, rows, normed, kinds, found).bound
@@ -96,7 +99,7 @@ OPERATION = Operation(
             spellings=norms.EPS_SPELLINGS,
             drafted=("1e-5", "0.25"),
         ),
-        "unit_offset": Parameter("flag", "0", "the factor of a column is 1 + gamma, as Gemma has it"),
+        "unit_offset": Parameter("flag", "0", "the factor of a column is 1 + gamma"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
         **epilogue(),
         **norms.TYPES_OF_STEPS,

@@ -9,10 +9,10 @@ from typing import Any
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
-from wmmadiag.ops.parts.drawn import WORDS, ZERO_POINTS
+from wmmadiag.ops.parts.drawn import SCALES_OF_BYTES, WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, output_rounding, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
@@ -87,8 +87,14 @@ def dequantised(parameters: Values, inputs: Arrays) -> Weights:
 
 
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
-    product = inputs["a"].astype(np.float64) @ dequantised(parameters, inputs).values
+    product = _rows(inputs) @ dequantised(parameters, inputs).values
     return {"d": product + spread(inputs["bias"], product.shape) if "bias" in inputs else product}
+
+
+def _rows(inputs: Arrays) -> Doubles:
+    """A, each row times its scale where there is one."""
+    a = inputs["a"].astype(np.float64)
+    return a * inputs["a_scales"].astype(np.float64)[:, None] if "a_scales" in inputs else a
 
 
 def _bound(
@@ -99,15 +105,17 @@ def _bound(
     A sum of K products costs `sum_error`·Σ|a||w|, a bias two units more. Weights are dequantised in `weight_dtype`, of
     unit v: converting a scale and the product with it cost 2v·|w|; where q·s and z·s are rounded on their own, as a
     fused multiply-add of −z·s does, v·(|q| + |z|)·|s| more; adding t, v·|t|; each may be subnormal. (q − z is exact:
-    both are integers of at most eight bits.) A kernel that scales sums instead of weights stays below that.
+    both are integers of at most eight bits.) A kernel that scales sums instead of weights stays below that. Rows of
+    bytes are summed exactly in each group, and then in the working type; their scale is one product more.
     """
-    model = arithmetic(parameters, elements["a"])
+    floating = elements["a"] if elements["a"].is_float else TYPES["f32"]
+    model = arithmetic(parameters, floating)
     weights = dequantised(parameters, inputs)
     named = str(parameters["weight_dtype"])
-    kind = elements["a"] if named == "auto" else TYPES[named]
-    a = magnitudes(inputs["a"]).astype(np.float64)
+    kind = floating if named == "auto" else TYPES[named]
+    a = np.abs(_rows(inputs))
     biased = "bias" in inputs
-    product = product_error(a.shape[-1], model, 1 + biased)
+    product = product_error(a.shape[-1], model, 2 + biased)
     size = np.abs(weights.values)
     parts = (np.abs(weights.quantised) + np.abs(weights.zero)) * np.abs(weights.scale) + np.abs(weights.added)
     of_weights = a @ (kind.unit * (2.0 * size + parts) + 4.0 * kind.half_subnormal)
@@ -126,7 +134,7 @@ _GROUPS = "ceil_div(K, group)"
 
 OPERATION = Operation(
     name="quantized_gemm",
-    meaning="D = A · W + bias, W[k, n] = (q[k, n] − zero[k // group, n]) · scale[k // group, n]",
+    meaning="D = a_scales · A · W + bias, W[k, n] = (q[k, n] − zero[k // group, n]) · scale[k // group, n]",
     notes="`b` holds `pack` values of `bits` bits in each element, the first in the lowest bits: GPTQ packs 8 of 4 "
     "bits along K into an int32 and stores zero points less 1 (`zero_pack = 8`, `zero_offset = 1`), AWQ along N "
     '(`packed_along_n = true`, `order = "awq"`, `zero_pack = 8`). Bytes that are values themselves have `bits = 8`, '
@@ -142,7 +150,21 @@ OPERATION = Operation(
             drawn=WORDS,
             spellings="b w weight qweight qw packed packedweight weightpacked bq wq",
         ),
-        "scales": Role("GN", (_GROUPS, "N"), spellings="scales scale s wscales weightscales groupscales"),
+        "a_scales": Role(
+            "M",
+            ("M",),
+            required=False,
+            element="float",
+            drawn=SCALES_OF_BYTES,
+            spellings="ascales ascale scalea sx sa xscale xscales scalex inputscale inputscales actscale actscales "
+            "tokenscale tokenscales rowscales",
+        ),
+        "scales": Role(
+            "GN",
+            (_GROUPS, "N"),
+            spellings="scales scale s sw sb ws wscales wscale scalew bscales scaleb weightscales weightscale "
+            "groupscales",
+        ),
         "zeros": Role(
             "GN",
             (_GROUPS, "N/zero_pack"),
@@ -196,7 +218,7 @@ OPERATION = Operation(
     cases=({"M": 16, "N": 64, "K": 256}, {"M": 48, "N": 128, "K": 384}),
     work="2*M*N*K",
     signs=Signs(
-        "w4a16 w8a16 gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit gemm4bit",
+        "w4a16 w4a8 w8a16 gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit gemm4bit",
         parts=("gemm",),
         needs=(TENSOR_CORES,),
         arrays=True,

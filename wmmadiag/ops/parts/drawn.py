@@ -67,9 +67,15 @@ def _positive(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Ge
     return np.asarray(rng.standard_normal(shape) ** 2)
 
 
+def _of_bytes(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
+    """About 1/127, no two alike: what rows of values near 1 are divided by to fill a byte."""
+    return rng.uniform(0.5, 1.5, shape) / 127.0
+
+
 BITS = Drawn(_bits)
 POSITIVE = Drawn(_positive)
 KEY_COUNTS = Drawn(_lengths, "k", -2)
 SLOPES = Drawn(_slopes)
+SCALES_OF_BYTES = Drawn(_of_bytes)
 WORDS = Drawn(_words)
 ZERO_POINTS = Drawn(_zero_points)

@@ -156,6 +156,11 @@ def symbol_for(name: str, operation: str) -> str | None:
     return _search(OPERATIONS[operation].extents, name)
 
 
+def is_longest(name: str, operation: str) -> bool:
+    """Whether a number's name is that of the longest part of an extent, beside which another may be the whole."""
+    return _search({"longest": OPERATIONS[operation].longest}, name) is not None
+
+
 def value_for(name: str, operation: str) -> str | None:
     """The value that a scalar's name suggests beyond symbols: "softmax_scale" → "1/sqrt(D)", "lda" → "K"."""
     return _search(_value_words(operation), name)

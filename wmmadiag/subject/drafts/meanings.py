@@ -17,7 +17,7 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.array_extents import allocated, products_of_sizes
 from wmmadiag.subject.drafts.code_facts import fragment_extents, tile_names
-from wmmadiag.subject.drafts.guess import DraftParameter, symbol_for, value_for
+from wmmadiag.subject.drafts.guess import DraftParameter, is_longest, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
 
 _FRAGMENT = 32  # at most: `#define M 16` is a fragment's shape far more often than a matrix's
@@ -130,9 +130,27 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
     _elements(result, kernel, operation)
     spoken = taken | _spoken_of(result)
     _constants(result, {name: one for name, one in kernel.named.items() if name not in shapes}, operation, spoken)
+    _free_of_tiles(result, kernel)
     if not made.keys() & (spoken | result.fixed.keys()):  # nothing else says how large what it takes is: one tile
         result.fixed |= made
     return result
+
+
+def _free_of_tiles(result: Meanings, kernel: SourceKernel) -> None:
+    """A constant that the grid divides a number of host code by is a tile's size, whatever its name means.
+
+    `(max_rows + kRows - 1) / kRows`: there are as many rows as max_rows says, not as many as kRows.
+    """
+    for cell in kernel.launch.grid.members.values() if kernel.launch is not None else ():
+        term = cell.value
+        if not isinstance(term, Term) or term.op not in ("//", "ceil_div"):
+            continue
+        by, divided = result.card(term.args[1]), result.card(term.args[0])
+        for extent in terms.symbols(divided) & result.fixed.keys():
+            host = [name for name, meant in result.by_symbol.items() if meant == terms.symbol(extent)]
+            known = any(name in kernel.fixed or name in kernel.usual for name in host)
+            if host and not known and by == terms.number(result.fixed[extent]):
+                del result.fixed[extent]
 
 
 def _multiplied(result: Meanings, kernel: SourceKernel, operation: str) -> None:
@@ -228,7 +246,7 @@ def _told_by_names(kernel: SourceKernel, name: str, operation: str, result: Mean
         meant = symbol_for(one, operation)
         if meant is None and (value := value_for(one, operation)) is not None and _is_number_name(one, operation):
             meant = value
-        if meant is not None and meant not in gone:
+        if meant is not None and (meant not in gone or is_longest(one, operation)):
             try:
                 terms.parsed(meant)
             except NotWritten:
