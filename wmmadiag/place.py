@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-# Headers of the toolkit and of the compiler: <root>/include/crt/mma.hpp, cuda_fp16.hpp, cuda/std/…
+# Headers of the toolkit and the compiler, <root>/include/crt/mma.hpp, cuda_fp16.hpp, cuda/std/…; ours in their place
 _HEADER = re.compile(
     r"/include/|(^|/)(crt|cooperative_groups|cuda/std|cub)/|(^|/)(cuda_|mma\.|sm_|device_|__nv_nvrtc_builtin)[^/]*\.(h|hpp)$"
+    r"|/wmmadiag/compile/stubs/"
 )
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 

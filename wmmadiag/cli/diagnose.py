@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import add_checks, add_colour, add_detail, add_inputs, add_subject, of_subject
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.diagnose_source import Beside, beside, is_read_from_source, one_of_several
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
+from wmmadiag.errors import SeveralKernelsError
+
+if TYPE_CHECKING:
+    from wmmadiag.results.diagnosis import Diagnosis
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +45,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
+    path = Path(args.path)
+    found, more = _one_of_them(path, args, console), Beside()
+    if found.outcome == "right" and is_read_from_source(path, args):
+        console.progress(f"{path}: what else it launches")
+        more = beside(path, args)
+        if more.entry:
+            args.entry = more.entry
+            found = _diagnosis(path, args, console)
+    code = found.exit_code or more.code
+    console.clear()
+    if args.json:
+        from wmmadiag.results.model import to_builtins
+
+        write_json(to_builtins(found), args.json, console)
+    if args.json != STDOUT:
+        from wmmadiag.report.terminal_diagnosis import render
+
+        text = render(found, colour=console.colour, verbose=args.verbose)
+        console.verdict("\n".join([text.rstrip("\n"), *([""] * bool(more.lines)), *more.lines]), code)
+    return code
+
+
+def _one_of_them(path: Path, args: argparse.Namespace, console: Console) -> Diagnosis:
+    """The diagnosis; of several kernels of which none was named that of one that is not right by itself."""
+    try:
+        return _diagnosis(path, args, console)
+    except SeveralKernelsError:
+        args.entry = one_of_several(path, args) if args.backend == "emulator" else ""
+        if not args.entry:
+            raise
+    return _diagnosis(path, args, console)
+
+
+def _diagnosis(path: Path, args: argparse.Namespace, console: Console) -> Diagnosis:
     from wmmadiag.api import diagnosis
 
-    found = diagnosis(
-        Path(args.path),
+    return diagnosis(
+        path,
         arch=args.arch,
         variant=args.variant,
         cases=args.case,
@@ -52,13 +92,3 @@ def run(args: argparse.Namespace, console: Console) -> int:
         progress=console.progress,
         **of_subject(args),
     )
-    console.clear()
-    if args.json:
-        from wmmadiag.results.model import to_builtins
-
-        write_json(to_builtins(found), args.json, console)
-    if args.json != STDOUT:
-        from wmmadiag.report.terminal_diagnosis import render
-
-        console.verdict(render(found, colour=console.colour, verbose=args.verbose), found.exit_code)
-    return found.exit_code

@@ -39,9 +39,8 @@ def diagnosis_lines(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool
     lines = [_painted(one_line(f"diagnosis of {diagnosis.name}, {about}".rstrip(", ")), _BOLD, colour)]
     if not diagnosis.told_by_headline:
         lines += _wrapped(diagnosis.headline, "  ")
-    if diagnosis.outcome != "right":
-        for assumed in diagnosis.assumed:
-            lines += _wrapped(f"only if this holds, which nobody said: {assumed}", "  ", "    ")
+    for assumed in diagnosis.assumed:
+        lines += _wrapped(f"only if this holds, which nobody said: {assumed}", "  ", "    ")
     for number, cause in enumerate(diagnosis.causes, 1):
         lines += [""] * (len(lines) > 1) + [*_cause_lines(cause, number, len(diagnosis.causes), colour)]
     if diagnosis.symptoms:

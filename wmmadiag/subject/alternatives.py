@@ -106,7 +106,7 @@ class Nearest:
             session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
             ran = _ran(session, replace(card, cases=last), ReadingWork())
             if ran is not None and unwritten(ran) <= 1 - _NEAR:
-                found.append((nearness(ran), name, card))
+                found.append((nearness(ran).beyond_chance, name, card))
         found.sort(key=lambda one: -one[0])
         if len(found) > 1 and found[0][0] < max(_TELLING, _TIMES * found[1][0]):
             return None
@@ -301,13 +301,13 @@ def _readings(
             continue
         work.read(read)
         try:
-            part = nearness(read)
+            found = nearness(read)
         except WmmadiagError:  # values so, with what else it reads, are none
             continue
-        parts[name] = max(part, parts.get(name, 0.0))
-        if part > tried.part:
-            tried.part, tried.best, tried.card = part, name, other
-        if part >= _NEAR:
+        parts[name] = max(found.beyond_chance, parts.get(name, 0.0))
+        if found.beyond_chance > tried.part:
+            tried.part, tried.best, tried.card = found.beyond_chance, name, other
+        if found.part >= _NEAR:
             if _is_right(read):
                 yield name, other
             else:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops.evaluation import reference
@@ -77,39 +79,58 @@ def unwritten(bound: BoundCase) -> float:
     return count / total if total else 0.0
 
 
-def nearness(bound: BoundCase) -> float:
-    """Which part of all outputs lies near what is expected; a hundredth of it by chance.
+class Nearness(NamedTuple):
+    """How much of all outputs lies near what is expected.
+
+    Attributes:
+        part: of the elements.
+        beyond_chance: the same where none is left of what as many elements in another order would have: 0 where the
+            most are small beside the largest, and so near whatever they mean.
+    """
+
+    part: float = 0.0
+    beyond_chance: float = 0.0
+
+
+def nearness(bound: BoundCase) -> Nearness:
+    """How much of all outputs lies near what is expected.
 
     An element that nobody wrote, or that is no number where one is expected, is not near.
     """
     operation = bound.card.computes.operation
     inputs = bound.inputs()
     if math.prod(max((one.shape for one in inputs.values()), key=math.prod, default=(0,))) > _LARGEST:
-        return 0.0
+        return Nearness()
     try:
         with np.errstate(all="ignore"):
             expected = reference(operation, bound.parameters, inputs)
     except (ValueError, IndexError):
-        return 0.0  # shapes that the operation cannot combine
-    parts: list[tuple[int, int]] = []
+        return Nearness()  # shapes that the operation cannot combine
+    counts = np.zeros((2, 2), np.int64)  # as they are, in another order; near, telling
     for role, observed in bound.outputs().items():
         if role not in expected:
             continue
         wanted = expected[role]
         if wanted.size != observed.size:
-            return 0.0
-        wanted = wanted.reshape(observed.shape)
-        with np.errstate(over="ignore", invalid="ignore"):
-            same = np.isinf(observed) & (wanted.astype(observed.dtype) == observed)  # too large for its type
-        largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
-        with np.errstate(invalid="ignore", over="ignore"):
-            near = np.abs(observed.astype(np.float64) - wanted) <= _NEAR * largest
+            return Nearness()
         argument = bound.argument_of(role)
+        written = np.ones(observed.size, bool)
         if argument.spec.direction == "out" and argument.spec.initial == "poison":
-            near &= ~is_poison(observed, argument.spec.element, argument.index)
-        near |= ~np.isfinite(wanted) | same
-        # What an activation makes zero is right under many a reading.
-        telling = (observed != 0) | ~near
-        parts.append((int((near & telling).sum()), int(telling.sum())))
-    total = sum(count for _, count in parts)
-    return sum(count for count, _ in parts) / total if total else 0.0
+            written = ~is_poison(observed, argument.spec.element, argument.index).ravel()
+        order = np.random.default_rng(0).permutation(observed.size)
+        for number, taken in enumerate((np.arange(observed.size), order)):
+            counts[number] += _near(observed.ravel()[taken], wanted.ravel(), written[taken])
+    (near, telling), (by_chance, of) = counts.tolist()
+    part, chance = near / telling if telling else 0.0, by_chance / of if of else 0.0
+    return Nearness(part, max(0.0, (part - chance) / (1 - chance)) if chance < 1 else float(part == 1))
+
+
+def _near(observed: NDArray[Any], wanted: NDArray[Any], written: NDArray[np.bool_]) -> tuple[int, int]:
+    """How many elements are near, and of how many; what an activation makes zero is right under many a reading."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        same = np.isinf(observed) & (wanted.astype(observed.dtype) == observed)  # too large for its type
+        largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
+        near = (np.abs(observed.astype(np.float64) - wanted) <= _NEAR * largest) & written
+    near |= ~np.isfinite(wanted) | same
+    telling = (observed != 0) | ~near
+    return int((near & telling).sum()), int(telling.sum())
