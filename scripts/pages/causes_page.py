@@ -28,7 +28,8 @@ which inputs the kernel is for, on inputs that are hard for the operation.
   often; or a line goes on into an array that it kept out of before; or shared memory is filled from the same elements
   in another order, which who reads them may have wrong; or it only says which register is which; or it does the same on
   several lines, which agree with each other as they stand; or it fills a place, of which thousands were tried; or the
-  kernel overflows on large inputs with it, and as it stands does not.
+  kernel overflows on large inputs with it, and as it stands does not; or blocks no longer share their work with it; or
+  more of what is stored in shared memory is stored again before anybody reads it.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
@@ -52,7 +53,9 @@ other, near ones before far ones; behind those the likeliest.
 A change that takes the last reading of a variable away was seldom meant; what reads one that nothing reads often was.
 
 A change with which the kernel overflows on large inputs, where it does not as it stands, may only hide what is wrong:
-an online softmax without its running maximum needs none of its rescaling. The search goes on behind it, and any other
+an online softmax without its running maximum needs none of its rescaling. So may one that is wrong with one size of
+another case in place of its own, or with which blocks no longer share their work: one does it for all, or each does all
+of it. The search goes on behind it, first on the lines that the kernel runs and with this change does not, and any other
 change that mends everything comes first.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it

@@ -72,7 +72,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             numbers = [int(one.ranked.change.note) for one in right]
             held.append(numbers)
             return [
-                SimpleNamespace(right=number in (UNDOING, FRAIL), firm=number == UNDOING, shape="", runs=())
+                SimpleNamespace(right=number in (UNDOING, FRAIL), firm=number == UNDOING, shape="", runs=(), frail="")
                 for number in numbers
             ]
 

@@ -12,7 +12,7 @@ import pytest
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed, fresh
+from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
@@ -26,7 +26,7 @@ from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
-from wmmadiag.diagnose.watched import LineShift, all_bytes, all_touched, touched_by, watched
+from wmmadiag.diagnose.watched import LineShift, all_bytes, all_touched, fresh, touched_by, watched
 from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -294,7 +294,7 @@ def test_blocks_that_store_the_same_bytes_did_not_before() -> None:
             }
             for block, start in enumerate(np.array(first, np.uint64))
         }
-        return SimpleNamespace(events=events)
+        return SimpleNamespace(events=events, placed=lambda places: places)
 
     assert overlaps(stored(0, 128), stored(0, 96)) == 32
     assert overlaps(stored(0, 96), stored(0, 96)) == overlaps(stored(0, 96), stored(0, 128)) == 0

@@ -14,17 +14,17 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.changes import applied
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.hard import overflows, runs_on_hard_inputs
+from wmmadiag.diagnose.frailty import frailty, passes
+from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
 from wmmadiag.diagnose.meeting import function_at, homes
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.diagnose.watched import fresh
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
-from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.compiling import Texts
 
@@ -55,7 +55,7 @@ class Confirmed:
     altered: float = 0.0
     intrusive: bool = False  # another one mends as much, and alters far less
     shape: LaunchShape | None = None  # of a changed launch; None for the card's
-    frail: bool = False  # with it the kernel overflows on large inputs, and does not as it stands
+    frail: str = ""  # why it may only hide what is wrong, see `frailty`; "" for no reason
 
     @property
     def right(self) -> bool:
@@ -114,7 +114,8 @@ def confirmed(
             if place == _ANYWHERE:  # a loop's beginning and its end are as good: the other end comes first
                 others.sort(key=lambda other: _apart(one, other, sources))
             held = Confirmed(one, changed, runs, score, tuple(others))
-            found.append(replace(held, frail=held.right and overflows(bench, cases[0], changed)))
+            why = frailty(bench, cases, baseline[cases[0].name], runs[0], changed) if held.right else ""
+            found.append(replace(held, frail=why))
             if found[-1].right:
                 break
     for number, (one, shape) in enumerate(launches[:_ALIKE]):
@@ -125,7 +126,7 @@ def confirmed(
         if found[-1].right:
             break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
-    return sorted(found, key=lambda one: (not one.right, one.frail, -one.further, one.intrusive, -one.score))
+    return sorted(found, key=lambda one: (not one.right, bool(one.frail), -one.further, one.intrusive, -one.score))
 
 
 def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirmed]) -> list[Confirmed]:
@@ -136,20 +137,15 @@ def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirm
         return list(found)
     counts = {id(one): 0 for one in rivals}
     for case in further_sizes(cases, cases[0]):
-        passed = [one for one in rivals if passes(bench, one, case)]
+        passed = [one for one in rivals if passes(_used(bench, one), one.texts, case)]
         if 0 < len(passed) < len(rivals):
             for one in passed:
                 counts[id(one)] += 1
     return [replace(one, further=counts.get(id(one), 0)) for one in found]
 
 
-def passes(bench: Workbench, one: Confirmed, case: Case) -> bool | None:
-    """Whether a case passes with a change; None where the card's arguments cannot be made at its sizes."""
-    used = bench if one.shape is None else bench.launched(one.shape)
-    try:
-        return used.run(case, one.texts).passed
-    except ConfigurationError:
-        return None
+def _used(bench: Workbench, one: Confirmed) -> Workbench:
+    return bench if one.shape is None else bench.launched(one.shape)
 
 
 def _weighed(broken: CaseRun, found: Sequence[Confirmed]) -> list[Confirmed]:
@@ -175,11 +171,6 @@ def share_altered(before: Counter[Touch] | None, mended: CaseRun) -> float:
     """Share of a run's memory accesses that another one does not make; 0 where they cannot be seen."""
     after = touched(mended)
     return altered(before, after) if before is not None and after is not None else 0.0
-
-
-def fresh(old: BoundCase) -> BoundCase:
-    """A case with arrays as they were before it ran."""
-    return bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution)
 
 
 def touched(run: CaseRun) -> Counter[Touch] | None:

@@ -47,7 +47,9 @@ def _counted(watch: Watch, space: int) -> tuple[NDArray[np.uint64], int, int]:
         reads = [one for one in events if one[2] not in STORES - {AccessKind.ATOMIC}]
         stored += sum(_lanes(one) * one[4] for one in events if one[2] in STORES)
         total += sum(_lanes(one) * one[4] for one in reads)
-        read.append(np.unique(all_bytes(reads)) + np.uint64(block << 48))
+        places = all_bytes(reads)
+        placed = watch.placed(places) if space == _SPACES[0] else places
+        read.append(np.unique(placed) + np.uint64(block << 48))
     return np.unique(np.concatenate(read)), total, stored
 
 
@@ -82,7 +84,7 @@ def _stored_by_several(watch: Watch) -> NDArray[np.uint64]:
     stored = [np.empty(0, np.uint64)]
     for lines in watch.events.values():
         events = [one for some in lines.values() for one in some if one[1] == _SPACES[0] and one[2] == AccessKind.STORE]
-        stored.append(np.unique(all_bytes(events)))
+        stored.append(np.unique(watch.placed(all_bytes(events))))
     places, counts = np.unique(np.concatenate(stored), return_counts=True)
     return places[counts > 1]
 

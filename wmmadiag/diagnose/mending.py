@@ -11,6 +11,7 @@ from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.bases import Base, Progress, affordable, behind, confirmed_from, further, keeping, partly_right
 from wmmadiag.diagnose.by_checks import by_checks
+from wmmadiag.diagnose.bypassed import bypassed
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed
@@ -38,6 +39,8 @@ _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
 _PARTLY = 2
 """Changes that mend the case and not every one, from which the search goes on at once."""
+_HIDING = 2
+"""Changes that may hide what is wrong, of which it is asked what the kernel no longer does with them."""
 _FILLED = 0.2
 """Share of what may be filled that is filled at the likeliest places, before less likely changes."""
 _AGAIN = 0.5
@@ -151,6 +154,22 @@ def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -
 def _likeliest(hunt: _Hunt) -> bool:
     """Changes by their rank: at first so many that what mends a good part is among them."""
     return hunt.look(hunt.order, hunt.base.most if hunt.base.kept else _EARLY)
+
+
+def _bypassed(hunt: _Hunt) -> bool:
+    """Changes and fillings of what the kernel no longer does with a change that may only hide what is wrong."""
+    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    hiding = [one for one in hunt.answers if one.right and one.frail and one.shape is None][:_HIDING]
+    lines = {line for one in hiding for line in bypassed(base.run, one.runs[0], hunt.sources, one.texts)}
+    done = {one.ranked.change for one in hunt.tried}
+    order = [one for one in hunt.order if one.line in lines]
+    if not order or ledger.spent:
+        return False
+    if hunt.look([one for one in order if one.change not in done], _EARLY):
+        return True
+    entry = rendered_entry(found.bench.card, base.trials.case, found.bench.variant)
+    sketches = Sketches(base.trials, program(base.trials.texts, entry), hunt.sources, order)
+    return bool(ledger.effort.filled) and hunt.confirm(sketches.tried(ledger, hunt.tell, _FILLED))
 
 
 def _only_where(hunt: _Hunt) -> bool:
@@ -300,8 +319,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _only_where, _followed, _filled, _solved, _all, _only_where, _followed, _nearest, _less_likely,
-    _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
+    _likeliest, _bypassed, _only_where, _followed, _filled, _solved, _all, _only_where, _followed, _nearest,
+    _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 

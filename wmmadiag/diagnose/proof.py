@@ -18,28 +18,26 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import (
     Confirmed,
     decided,
-    fresh,
     overflows_now,
-    passes,
     share_altered,
     tolerated,
     touched,
 )
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
+from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.only_where import CHOSEN
+from wmmadiag.diagnose.overwritten import more_overwritten
 from wmmadiag.diagnose.ranking import Ranked, tokens_of
 from wmmadiag.diagnose.ranking import difference as differing
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
-from wmmadiag.diagnose.sizes import mixed_sizes
 from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.solving import SOLVED
 from wmmadiag.diagnose.unread import Unread, unread
-from wmmadiag.diagnose.watched import LineShift, blocks_of, watched
+from wmmadiag.diagnose.watched import LineShift, blocks_of, fresh, watched
 from wmmadiag.diagnose.where_made import made_before
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops.registry import OPERATIONS
@@ -82,7 +80,7 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
     if where := unfit(found.bench, cases, best):
         yield f"it is wrong in {where}, which no case asks for"
     if best.frail:
-        yield "with it the kernel overflows on large inputs, and as it stands it does not: it may hide what is wrong"
+        yield best.frail
     if (idle := _unread(cases, best)) is not None:
         yield idle.sentence()
     if best.shape is None:
@@ -175,15 +173,11 @@ def disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Confi
 
 
 def unfit(bench: Workbench, cases: Sequence[Case], one: Confirmed) -> str:
-    """What a change is wrong on though no case asks for it; "" for nothing.
-
-    Sizes mixed of the cases' own; and inputs that are hard for the operation: by a tolerance that was not said of them,
-    or where the kernel overflows on them with the change alone.
-    """
-    wrong = next((case.name for case in mixed_sizes(cases, cases[0]) if passes(bench, one, case) is False), "")
+    """Inputs that are hard for the operation and that no case asks for, on which a change is wrong by a tolerance that
+    was not said of them, or where the kernel overflows on them with the change alone; "" for none."""
     last, own = cases[-1], OPERATIONS[bench.card.computes.operation].of_user
-    if wrong or not (own or tolerated(bench, last)):
-        return wrong
+    if not (own or tolerated(bench, last)):
+        return ""
     used = bench if one.shape is None else bench.launched(one.shape)
     for name, run in runs_on_hard_inputs(used, last, one.texts):
         if (
@@ -223,14 +217,14 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
         extents = one.named_memory(bound.launch), two.named_memory(mended.bound.launch)
     except WmmadiagError:
         return
+    if (count := more_overwritten((fresh(bound), one), (fresh(mended.bound), two))) > 0:
+        yield f"with it {count:,} more bytes of shared memory are stored, and stored again before anybody reads them"
     if before.cut or after.cut:
         return
     if (place := rearranged(before, after, lines)) is not None:
         yield f"{place}: it fills shared memory from the same elements in another order: who reads them may be wrong"
     if (place := twice(after)) is not None:
         yield f"{place}: two warps or more still store each byte there, of which one would do"
-    if count := overlaps(before, after):
-        yield f"with it two blocks or more store the same {count:,} bytes, and do not without it"
     if space := repeats(before, after):
         yield f"with it the kernel reads nothing in {space} memory that it did not read before, only more often"
     if (found := strays(before, after, lines, extents)) is not None:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.dependences import Line
-from wmmadiag.diagnose.confirm import fresh
-from wmmadiag.diagnose.watched import blocks_of, watched
+from wmmadiag.diagnose.watched import blocks_of, fresh, watched
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case
 

@@ -19,7 +19,7 @@ from wmmadiag.emulator.observer import AccessKind, lanes_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.place import Place, own_place
-from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.binding import BoundCase, bind
 
 SPACES = ("generic", "global", "shared", "local")
 """By the number that a memory event has."""
@@ -47,11 +47,23 @@ class Watch:
     barriers: dict[int, dict[Line, list[tuple[int, int]]]] = field(default_factory=dict)
     places: dict[Line, Place] = field(default_factory=dict)
     count: int = 0
+    arrays: tuple[int, ...] = ()  # where those in global memory begin
 
     @property
     def cut(self) -> bool:
         """Whether there were more events than are listened to."""
         return self.count > _MOST
+
+    def placed(self, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Addresses of global memory as the number of an array and the distance from its beginning, below 2⁴⁸: what is
+        the same of two runs, whose arrays lie at other places."""
+        starts = np.array(self.arrays, np.uint64)
+        order = np.argsort(starts)
+        at = np.searchsorted(starts[order], addresses, side="right") - 1
+        if not len(starts) or not len(at) or at.min() < 0:
+            return addresses
+        found: NDArray[np.uint64] = (order[at].astype(np.uint64) << np.uint64(40)) + (addresses - starts[order[at]])
+        return found
 
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
         """See `wmmadiag.emulator.observer`."""
@@ -100,9 +112,15 @@ def blocks_of(launch: Launch) -> range:
     return range(min(BLOCKS, math.prod(launch.grid)))
 
 
+def fresh(old: BoundCase) -> BoundCase:
+    """A case with arrays as they were before it ran."""
+    return bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution)
+
+
 def watched(case: BoundCase, kernel: EmulatedKernel, blocks: Sequence[int]) -> Watch:
     """Run a case, and listen to some of its blocks; what it did before it died is kept."""
-    watch = Watch(kernel, frozenset(blocks))
+    arrays = tuple(one.start for one in kernel.named_memory(case.launch) if one.space == "global" and one.size)
+    watch = Watch(kernel, frozenset(blocks), arrays=arrays)
     options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=watch)
     with contextlib.suppress(WmmadiagError):
         EmulatedKernel(kernel.kernel, options).launch(case.launch)

@@ -1,0 +1,66 @@
+"""Why a change with which every case is right may only hide what is wrong: the search goes on behind it.
+
+It is right where somebody looks: on other inputs, on other sizes, or where the blocks of a launch have to share their
+work, what is wrong would be seen again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wmmadiag.checks.run import emulator_of
+from wmmadiag.diagnose.frugal import overlaps
+from wmmadiag.diagnose.hard import overflows
+from wmmadiag.diagnose.idle import idle_blocks
+from wmmadiag.diagnose.sizes import mixed_sizes
+from wmmadiag.diagnose.watched import blocks_of, fresh, watched
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.card import Case
+from wmmadiag.subject.compiling import Texts
+
+
+def frailty(bench: Workbench, cases: Sequence[Case], first: CaseRun, mended: CaseRun, texts: Texts) -> str:
+    """Why a change may only hide what is wrong, in one sentence; "" for no reason.
+
+    Args:
+        cases: with which every run is right, the failing one first.
+        first: the failing case as the source stands; mended: with the change.
+        texts: with the change.
+    """
+    if overflows(bench, cases[0], texts):
+        return "with it the kernel overflows on large inputs, and as it stands it does not: it may hide what is wrong"
+    if where := wrong_size(bench, cases, texts):
+        return f"it is wrong in {where}, which no case asks for"
+    return _shared_otherwise(first, mended)
+
+
+def wrong_size(bench: Workbench, cases: Sequence[Case], texts: Texts) -> str:
+    """A size mixed of the cases' own that is wrong; "" for none."""
+    return next((case.name for case in mixed_sizes(cases, cases[0]) if passes(bench, texts, case) is False), "")
+
+
+def passes(bench: Workbench, texts: Texts, case: Case) -> bool | None:
+    """Whether a case passes with some texts; None where the card's arguments cannot be made at its sizes."""
+    try:
+        return bench.run(case, texts).passed
+    except ConfigurationError:
+        return None
+
+
+def _shared_otherwise(first: CaseRun, mended: CaseRun) -> str:
+    """Where blocks no longer share their work with a change: one of them does it for all, or each does all of it."""
+    one, two = (emulator_of(run.kernel) if run.kernel is not None else None for run in (first, mended))
+    if one is None or two is None or first.bound is None or mended.bound is None:
+        return ""
+    blocks = blocks_of(mended.bound.launch)
+    if len(blocks) == 1:
+        return ""
+    before, after = watched(fresh(first.bound), one, blocks), watched(fresh(mended.bound), two, blocks)
+    if before.cut or after.cut:
+        return ""
+    if count := idle_blocks(before, after):
+        return f"with it {count} blocks do nothing, and others do their work: how blocks share it may be what is wrong"
+    if count := overlaps(before, after):
+        return f"with it two blocks or more store the same {count:,} bytes, and do not without it"
+    return ""
