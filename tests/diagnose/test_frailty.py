@@ -15,6 +15,7 @@ from wmmadiag.diagnose.bypassed import bypassed
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.confirm import confirmed
 from wmmadiag.diagnose.engine import case_bench
+from wmmadiag.diagnose.frailty import wrong_size
 from wmmadiag.diagnose.idle import idle_blocks
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Tried
@@ -99,6 +100,14 @@ def test_one_block_that_does_it_all_hides_how_they_share_it(tmp_path: Path) -> N
     sources = {str(bench.source): parse(SOURCE.encode(), str(bench.source))}
     lines = {line for _, line in bypassed(baseline["four"], second.runs[0], sources, second.texts)}
     assert {17, 19, 22} <= lines and not lines & {2, 9, 11, 26}
+
+
+def test_a_size_of_another_case_tells_what_is_right_by_chance(tmp_path: Path) -> None:
+    bench = bench_in(tmp_path)
+    right = SOURCE.replace("blocks - blocks + 1", "blocks - blocks")
+    chance = right.replace("y[0] = s", "y[0] = blocks == 4 && n != 96 ? 0.0f : s")
+    wrong = [wrong_size(bench, bench.cases(), {bench.source.resolve(): text}) for text in (right, chance)]
+    assert wrong == ["", "four with N=200"]
 
 
 def made(*reads: tuple[int, int], stores: tuple[int, ...]) -> Watch:

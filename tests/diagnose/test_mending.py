@@ -22,9 +22,9 @@ from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.place import Place
 
 FILE = "k.cu"
-CHANCE, UNDOING, FRAIL = 3, 900, 5
+CHANCE, UNDOING, FRAIL, UNFIT = 3, 900, 5, 6
 """A change that makes the failing case right and no other, among the likeliest; one that is far behind it; and one of
-the likeliest that is right in every case and may hide what is wrong."""
+the likeliest that is right in every case and may hide what is wrong; and one that is, but with no size beside these."""
 
 
 class _Trials:
@@ -72,7 +72,13 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             numbers = [int(one.ranked.change.note) for one in right]
             held.append(numbers)
             return [
-                SimpleNamespace(right=number in (UNDOING, FRAIL), firm=number == UNDOING, shape="", runs=(), frail="")
+                SimpleNamespace(
+                    right=number in (UNDOING, FRAIL, UNFIT),
+                    firm=number == UNDOING,
+                    shape="",
+                    runs=(None,),
+                    frail="why" if number == FRAIL else "",
+                )
                 for number in numbers
             ]
 
@@ -86,6 +92,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")
         monkeypatch.setattr(mending, "program", lambda *_: None)
         monkeypatch.setattr(mending, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
+        monkeypatch.setattr(mending, "bypassed", lambda *_: set())
         monkeypatch.setattr(mending, "solved", lambda *_: [])
         monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
         monkeypatch.setattr(mending, "confirmed_from", confirm)
@@ -111,6 +118,15 @@ def test_what_may_hide_the_mistake_ends_the_search_only_where_the_likeliest_have
     trials = _Trials([FRAIL, 4000])
     mended, held = search_of(trials, Ledger(EFFORTS["normal"]), 5000)
     assert mended and [some for some in held if some] == [[FRAIL]] and 4000 not in trials.tried
+
+
+def test_where_no_likely_change_is_right_with_another_size_the_kernel_is_not_made_for_it(search_of) -> None:
+    mended, held = search_of(_Trials([UNFIT, UNDOING]), Ledger(EFFORTS["normal"]), 1000)
+    assert mended and held == [[UNFIT], [UNDOING]]
+    trials = _Trials([UNFIT])
+    mended, held = search_of(trials, Ledger(EFFORTS["normal"]), 5000)
+    assert mended and [some for some in held if some] == [[UNFIT]]
+    assert len(trials.tried) == mending._EARLY
 
 
 @pytest.mark.parametrize("limit", ["instructions", "changes"])

@@ -115,7 +115,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
 
 def _level(one: Confirmed) -> tuple[bool, int, bool]:
     """What tells changes apart that mend every case, beside their likelihood."""
-    return bool(one.frail), one.further, one.intrusive
+    return one.weak, one.further, one.intrusive
 
 
 def _as_simple(one: Confirmed, best: Confirmed) -> bool:

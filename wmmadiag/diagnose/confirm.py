@@ -14,7 +14,7 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.changes import applied
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frailty import frailty, passes
+from wmmadiag.diagnose.frailty import frailty, passes, wrong_size
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
 from wmmadiag.diagnose.meeting import function_at, homes
@@ -56,6 +56,7 @@ class Confirmed:
     intrusive: bool = False  # another one mends as much, and alters far less
     shape: LaunchShape | None = None  # of a changed launch; None for the card's
     frail: str = ""  # why it may only hide what is wrong, see `frailty`; "" for no reason
+    unfit: str = ""  # a size mixed of the cases' own that is wrong with it; "" for none
 
     @property
     def right(self) -> bool:
@@ -64,8 +65,13 @@ class Confirmed:
 
     @property
     def firm(self) -> bool:
-        """It is right, and no worse on inputs that nobody asked for: the search may end."""
-        return self.right and not self.frail
+        """It is right, and nothing says that it only hides what is wrong: the search may end."""
+        return self.right and not self.weak
+
+    @property
+    def weak(self) -> bool:
+        """Right or not, what is neither frail nor unfit goes before it."""
+        return bool(self.frail or self.unfit)
 
     @property
     def line(self) -> tuple[str, int]:
@@ -114,8 +120,10 @@ def confirmed(
             if place == _ANYWHERE:  # a loop's beginning and its end are as good: the other end comes first
                 others.sort(key=lambda other: _apart(one, other, sources))
             held = Confirmed(one, changed, runs, score, tuple(others))
-            why = frailty(bench, cases, baseline[cases[0].name], runs[0], changed) if held.right else ""
-            found.append(replace(held, frail=why))
+            if held.right:
+                why = frailty(bench, cases, baseline[cases[0].name], runs[0], changed)
+                held = replace(held, frail=why, unfit=wrong_size(bench, cases, changed))
+            found.append(held)
             if found[-1].right:
                 break
     for number, (one, shape) in enumerate(launches[:_ALIKE]):
@@ -126,7 +134,7 @@ def confirmed(
         if found[-1].right:
             break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
-    return sorted(found, key=lambda one: (not one.right, bool(one.frail), -one.further, one.intrusive, -one.score))
+    return sorted(found, key=lambda one: (not one.right, one.weak, -one.further, one.intrusive, -one.score))
 
 
 def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirmed]) -> list[Confirmed]:

@@ -30,8 +30,6 @@ def frailty(bench: Workbench, cases: Sequence[Case], first: CaseRun, mended: Cas
     """
     if overflows(bench, cases[0], texts):
         return "with it the kernel overflows on large inputs, and as it stands it does not: it may hide what is wrong"
-    if where := wrong_size(bench, cases, texts):
-        return f"it is wrong in {where}, which no case asks for"
     return _shared_otherwise(first, mended)
 
 

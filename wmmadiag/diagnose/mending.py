@@ -104,6 +104,12 @@ class _Hunt:
         """Whether something mends every case."""
         return any(one.right for one in self.answers)
 
+    @property
+    def settled(self) -> bool:
+        """Whether something mends every case that hides nothing. Where the likeliest changes have nothing that is right
+        with a size that no case asks for, the kernel is not made for it."""
+        return any(one.right and not one.frail for one in self.answers)
+
     def look(self, order: Sequence[Ranked], most: int | None = None) -> bool:
         """Try changes; whether one mends every case."""
         tried, answers = _tried(self.found, self.base, self.sources, order, self.cases, self.tell, self.launched, most)
@@ -128,7 +134,7 @@ def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress)
     steps = _STEPS if not base.kept else (_likeliest,) if few else (_likeliest, _filled, _deeper)
     for step in steps:
         # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
-        if step(hunt) or (step is _filled and hunt.mended):
+        if step(hunt) or (step is _filled and hunt.mended) or (hunt.settled and (base.kept or step is _bypassed)):
             return True
     return hunt.mended
 

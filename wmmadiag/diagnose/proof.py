@@ -81,6 +81,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield f"it is wrong in {where}, which no case asks for"
     if best.frail:
         yield best.frail
+    if best.unfit:
+        yield f"it is wrong in {best.unfit}, which no case asks for"
     if (idle := _unread(cases, best)) is not None:
         yield idle.sentence()
     if best.shape is None:
