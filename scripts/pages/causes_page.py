@@ -66,7 +66,7 @@ Of changes that mend equally, one that alters far fewer of the kernel's accesses
 padding, a kernel with one wrong pitch is right as well. Sizes that nobody asked for tell the others apart, where the
 changed kernels differ on them. A statement put in is named at the last place where it still mends.
 Barriers put in anywhere between two accesses that nothing orders are one answer: the one that waits least often, with a
-loop's other end beside it.
+loop's other end beside it. One that is moved there from elsewhere is put in there as well, and is no rival.
 
 Trials tell where to look next. What is changed where nothing is wrong seldom makes wrong elements right: once a change
 mends a good part of the block that was looked at and breaks less, the others of its line come forward.

@@ -17,7 +17,14 @@ from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
-from wmmadiag.diagnose.proof import counted_twice, disturbed, names_registers, said_elsewhere, unfit
+from wmmadiag.diagnose.proof import (
+    counted_twice,
+    disturbed,
+    moves_what_is_put_in,
+    names_registers,
+    said_elsewhere,
+    unfit,
+)
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
@@ -101,6 +108,27 @@ def test_what_is_added_to_what_holds_it_counts_twice() -> None:
     assert not counted_twice(*made_of(b"x0 - 1", "x0 - 1 + n"))
     assert not counted_twice(*made_of(b"first + n", "first + n * x0"))
     assert not counted_twice(*made_of(b"first + n", "first + n + t"))  # another function's n is made of t
+
+
+def test_a_barrier_moved_is_no_other_answer_than_one_put_in() -> None:
+    text = b"__syncthreads();\nfill();\n__syncwarp();\nread();\n"
+    sources = {"k.cu": parse(text, "k.cu")}
+
+    def change(*edits: tuple[bytes, str], kind: str = "statement", role: str = "barrier") -> Change:
+        made = tuple(TextEdit("k.cu", at := text.index(old), at + (0 if new else len(old)), new) for old, new in edits)
+        return Change("test", made, kind, role, "")  # type: ignore[arg-type]
+
+    put_in = change((b"__syncwarp", "__syncthreads();\n"), kind="insertion")
+    moved = change((b"__syncthreads();", ""), (b"read", "__syncthreads();\n"))
+    assert moves_what_is_put_in(sources, moved, put_in)
+    others = [
+        change((b"__syncwarp();", ""), (b"read", "__syncwarp();\n")),  # another one
+        change((b"fill();", ""), (b"read", "fill();\n"), role="statement"),
+        change((b"__syncthreads();", "")),
+        change((b"fill();", ""), (b"read", "__syncthreads();\n")),
+    ]
+    assert not any(moves_what_is_put_in(sources, one, put_in) for one in others)
+    assert not moves_what_is_put_in(sources, moved, moved)
 
 
 def test_registers_exchanged_are_told_from_other_arguments() -> None:

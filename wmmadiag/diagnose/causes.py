@@ -16,7 +16,7 @@ from wmmadiag.diagnose.excerpts import excerpt, place_of
 from wmmadiag.diagnose.meeting import function_at, ordered_by, waiting
 from wmmadiag.diagnose.names import ORDERS, REFUSED, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
-from wmmadiag.diagnose.proof import doubts, other_end
+from wmmadiag.diagnose.proof import doubts, moves_what_is_put_in, other_end
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
@@ -58,7 +58,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     end = other_end(found, best, difference)
     alone = not found.steps and best.tried.ranked.change not in found.pairs
     against = list(doubts(found, first, best, difference)) if alone else []
-    settled = not against and end is None and not any(_as_simple(one, best) for one in rivals)
+    settled = not against and end is None and not any(_as_simple(found, one, best) for one in rivals)
     sure = share >= _SURE and not found.bench.card.assumed and settled
     verdict: Verdict = "proven" if sure else "likely"
     pair = found.pairs.get(best.tried.ranked.change)
@@ -118,8 +118,11 @@ def _level(one: Confirmed) -> tuple[bool, int, bool]:
     return one.weak, one.further, one.intrusive
 
 
-def _as_simple(one: Confirmed, best: Confirmed) -> bool:
-    """Whether another change mends as simply: to put a statement in is more than to alter one that stands there."""
+def _as_simple(found: Examined, one: Confirmed, best: Confirmed) -> bool:
+    """Whether another change mends as simply: to put a statement in is more than to alter one that stands there; to put
+    in what the best one does and take it away elsewhere is more as well."""
+    if moves_what_is_put_in(found.sources, one.tried.ranked.change, best.tried.ranked.change):
+        return False
     return one.tried.ranked.change.kind != "insertion" or best.tried.ranked.change.kind == "insertion"
 
 

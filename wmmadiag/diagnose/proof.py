@@ -154,9 +154,25 @@ def said_elsewhere(sources: Mapping[str, Source], change: Change) -> str:
     return f"{Path(source.name).name}:{source.place_at(at).line}" if at >= 0 else ""
 
 
+def moves_what_is_put_in(sources: Mapping[str, Source], moved: Change, put_in: Change) -> bool:
+    """Whether a change takes away somewhere else what another one puts in for the sake of order, and does the same
+    besides: it is no other answer, it only says that one of these would be enough."""
+    if not puts_in_order(put_in) or moved.role != put_in.role or len(moved.edits) != 2 or len(put_in.edits) != 1:
+        return False
+    gone = [sources[one.file].slice(one.start, one.end).strip() for one in moved.edits if not one.text.strip()]
+    come = [one.text.strip() for one in moved.edits if one.start == one.end]
+    return gone == come == [put_in.edits[0].text.strip()]
+
+
 def _overlap(found: Examined, first: CaseRun, best: Confirmed) -> bool:
     """Whether what an order mends may be memory that overlaps: other pointers, or another change, say so."""
-    others = any(one.right and not puts_in_order(one.tried.ranked.change) for one in found.answers)
+    change = best.tried.ranked.change
+    others = any(
+        one.right
+        and not puts_in_order(one.tried.ranked.change)
+        and not moves_what_is_put_in(found.sources, one.tried.ranked.change, change)
+        for one in found.answers
+    )
     return others or through_two_pointers(ordered_by(first, best.runs), found.sources)
 
 
