@@ -185,6 +185,27 @@ __global__ void k(float* out, float* more)
     assert behind(text, "to[2]", 1).keys() == {"float* to = out;", "to += 4;", "to[0] = 1.0f;", "to[1] = 2.0f;"}
 
 
+def test_who_calls_the_functions_of_lines():
+    text = """__device__ float half_of(float x)
+{
+    return x / 2;
+}
+__device__ float other(float x)
+{
+    return x * 3;
+}
+__global__ void k(float* o)
+{
+    o[0] = half_of(o[1]);
+    o[2] = other(o[3]);
+}
+"""
+    found = Dependences({"k.cu": parse(text, "k.cu")})
+    assert found.calling([("k.cu", 3)]) == {("k.cu", 11)}
+    assert found.calling([("k.cu", 11)]) == set()
+    assert found.called_from([("k.cu", 11)]) == {("k.cu", 3)}
+
+
 def test_several_files_are_one():
     sources = {
         "k.cu": '#include "h.cuh"\n__global__ void k(float* o) { o[LD] = half_of(o[1]); }\n',

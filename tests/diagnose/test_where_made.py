@@ -43,3 +43,29 @@ def test_what_is_replaced_or_has_no_declaration_is_left() -> None:
     assert texts(b"s", "s * 2.0f") == []
     assert texts(b"n + 1", "n + 1 - s") == []  # another function's n
     assert texts(b"both", "both * n", "static") == []
+
+
+INVERSE = b"""void k(float* out, float s) {
+    const float keep = 1.f - s;
+    const float one_over = 1.0f / s;
+    const float given = s;
+    out[0] = out[1] * keep;
+    out[2] = out[3] / one_over;
+    out[4] = out[5] * given;
+}
+"""
+
+
+def inverse(old: bytes, new: str) -> list[str]:
+    at = INVERSE.index(old)
+    change = Change("test", (TextEdit("k.cu", at, at + len(old), new),), "expression", "value", "more")
+    return [one.edits[0].text for one in where_made({"k.cu": parse(INVERSE, "k.cu")}, change)]
+
+
+def test_a_division_for_a_product_is_the_inverse_of_what_is_made() -> None:
+    assert inverse(b"out[1] * keep", "out[1] / keep") == ["1.0f / (1.f - s)"]
+    assert inverse(b"out[3] / one_over", "out[3] * one_over") == ["s"]
+    assert inverse(b"out[5] * given", "out[5] / given") == ["1.0f / s"]
+    assert inverse(b"* given", "/ given") == ["1.0f / s"]
+    assert inverse(b"out[1] * keep", "out[1] / s") == []  # another name besides
+    assert inverse(b"out[1] * keep", "out[1] - keep") == []

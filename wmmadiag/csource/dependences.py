@@ -88,6 +88,13 @@ class Dependences:
         inside = [unit for unit in self._units if unit.function is not None and unit.function.key in called]
         return {(unit.file, line) for unit in inside for line in unit.lines}
 
+    def calling(self, lines: Iterable[Line]) -> set[Line]:
+        """The lines that call the functions which some lines are in."""
+        inside = {
+            unit.function.key for line in lines for unit in self._by_line.get(line, ()) if unit.function is not None
+        }
+        return {(unit.file, line) for unit in self._units if inside & set(unit.calls) for line in unit.lines}
+
     def by_different_pointers(self, lines: Iterable[Line], others: Iterable[Line]) -> bool:
         """Whether some lines and some others reach the same memory, each through pointers into it of their own."""
         ways, further = [list(self._ways(some)) for some in (lines, others)]

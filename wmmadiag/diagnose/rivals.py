@@ -27,7 +27,8 @@ def rivals_beside(
     found: Examined, base: Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
 ) -> list[Tried]:
     """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; what a
-    line calls; what does the same elsewhere; of what puts accesses in order, where these stand.
+    line calls, and what calls its function; what does the same elsewhere; of what puts accesses in order, where these
+    stand.
 
     Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
     round, and what it adds to a value where that is made, too.
@@ -57,7 +58,7 @@ def _nearby(
     dependences = Dependences(sources)
     near = dependences.beside(lines)
     put_in = (word for one in right for edit in one.change.edits for word in tokens_of(edit.text))
-    inside = dependences.called_from(lines, put_in) - near
+    inside = (dependences.called_from(lines, put_in) | dependences.calling(lines)) - near
     left = [one for one in order if one.change not in done]
     rest = [one for one in left if one.line in near][:_RIVALS]
     rest += [one for one in left if one.line in inside][:_RIVALS]

@@ -109,6 +109,12 @@ YIELDS = [
     ),
     ("value_guarded", f"{ROWS} float x = a[r0 + r]; out[0] = x;", "r0 + r < n ? a[r0 + r] : 0.0f"),
     (
+        "value_guarded",  # nothing may have been compared with the greatest
+        "float top[2] = {-INFINITY, -INFINITY}; for (int i = 0; i < n; ++i) top[i & 1] = fmaxf(top[i & 1], a[i]);"
+        " float held = top[m]; out[0] = a[0] - held;",
+        "held = top[m] == -INFINITY ? 0.0f : top[m]",
+    ),
+    (
         "value_guarded",  # no nought of its type stands anywhere
         f"{ROWS} __shared__ uint4 s[64]; s[c] = *reinterpret_cast<const uint4*>(a + (r0 + r) * 64);",
         "r0 + r < n ? *reinterpret_cast<const uint4*>(a + (r0 + r) * 64) : uint4{}",
@@ -229,6 +235,11 @@ NEVER = [
     ("conjunct", f"{ROWS} if (r < m) out[r * 64] = a[0]; {{ int q = 3; if (q < n) out[q] = a[0]; }}", "r < m && q < n"),
     ("guard_more", f"{ROWS} float x; x = a[r]; out[0] = x;", "if (r < n) x"),
     ("value_guarded", f"{ROWS} out[r] = 1.0f;", "? 1.0f"),
+    (
+        "value_guarded",  # a sum is no extreme
+        "float sum[2] = {-1.0f, -1.0f}; for (int i = 0; i < n; ++i) sum[i & 1] += a[i]; out[0] = sum[m];",
+        "sum[m] == -1.0f",
+    ),
     ("value_guarded", f"{ROWS} Sizes s[2]; Sizes t = s[r0 + r]; out[r] = a[r];", "Sizes{}"),  # no vector of CUDA
     ("else_nought", f"{ROWS} if (r < n) out[r] += a[r];", "? a[r] : 0.0f"),
     (

@@ -487,3 +487,9 @@ def test_what_a_function_accumulates_in_its_reference_begins_as_what_it_is_given
     body = "float x = 0.f; for (int i = 0; i < n; ++i) keep(x, a[i]); out[0] = x;"
     assert yields(body, "identity", "float x = -INFINITY", head)
     assert not yields(body, "identity", "float x = -INFINITY", head.replace("float&", "float"))
+
+
+def test_a_part_of_a_warp_that_a_template_is_given_is_any_other() -> None:
+    head = "template <int N> __device__ float total(float x) { return x + __shfl_xor_sync(~0u, x, N / 2, N); }\n"
+    assert all(yields("out[0] = total<32>(a[0]);", "number", f"total<{lanes}>", head) for lanes in (2, 4, 8, 16))
+    assert not yields("out[0] = total<48>(a[0]);", "number", "total<8>", head)

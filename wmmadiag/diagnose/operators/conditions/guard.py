@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from wmmadiag.csource import precedence
 from wmmadiag.csource.scalars import scalar_named
 from wmmadiag.diagnose.operators.comparisons import Comparisons, comparisons, coordinates_in, varying_names
+from wmmadiag.diagnose.operators.expressions.identity import base_name, extremes_begun_with
 from wmmadiag.diagnose.operators.making import Draft, Text, indent, replaced, statement_replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -20,6 +21,7 @@ _CHOSEN = 6
 _TWO = 4
 """Comparisons of two coordinates, for one store."""
 _WIDE = {"16": "uint4", "8": "uint2", "4": "unsigned"}
+_PLACES = frozenset({"name", "subscript"})
 _SIZE_OF = re.compile(r"sizeof\s*\(\s*([\w:]+)\s*\)")
 
 
@@ -70,7 +72,7 @@ def _choosing(program: Program) -> list[Expression]:
 @operator
 def value_guarded(program: Program) -> Iterator[Draft]:
     """A value only where a comparison holds, and nought, or what stands for it elsewhere, where it does not."""
-    known = comparisons(program)
+    known, begun = comparisons(program), extremes_begun_with(program)
     for one in program.expressions:
         if one.type.kind not in ("float", "half", "byte", "record") or one.fixed or not fresh(one):
             continue
@@ -81,6 +83,11 @@ def value_guarded(program: Program) -> Iterator[Draft]:
                 if held.type.kind == "float" and held.varying is not False and other not in one.names:
                     text = f"{name} == {other} ? {nought} : {one.text}"
                     yield replaced(one, Text(text, precedence.CONDITIONAL), f"{nought} where {name} is {other}")
+        kept = (part for part in one.under() if nought and part.kind in _PLACES and part.type.kind == "float")
+        for place, name in dict.fromkeys((part.text, base_name(part)) for part in kept):
+            for start in begun.get(name, ()):
+                text = f"{place} == {start} ? {nought} : {one.text}"
+                yield replaced(one, Text(text, precedence.CONDITIONAL), f"{nought} where {place} is {start}")
         for condition in known.donors(one, varying_names(one)):
             yield from _guarded(program, one, condition)
         for condition in known.built(one, coordinates_in([one])):

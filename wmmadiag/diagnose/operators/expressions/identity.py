@@ -64,6 +64,24 @@ def begun_with(program: Program) -> Mapping[str, Sequence[str]]:
     return {name: tuple(texts) for name, texts in found.items()}
 
 
+def extremes_begun_with(program: Program) -> Mapping[str, Sequence[str]]:
+    """The constants other than nought that a program sets each variable or array to in which it keeps a greatest or a
+    least: what that still is where nothing has been compared with it."""
+    begun = {name for name, texts in begun_with(program).items() if texts[0].endswith(_GREATEST[0])}
+    found: dict[str, dict[str, None]] = {}
+    for one in program.all_expressions():
+        whole = one.parent if one.parent is not None and one.parent.kind == "list" else one
+        name = _begun(whole) if one.type.kind == "float" and one.varying is False and _constant(one) else ""
+        if name in begun and one.text.strip("-0.f"):
+            found.setdefault(name, {})[one.text] = None
+    return {name: tuple(texts) for name, texts in found.items()}
+
+
+def base_name(one: Expression) -> str:
+    """The variable or array that an expression is an element of, or is."""
+    return _base(one)
+
+
 def _accumulated(one: Expression) -> Iterator[tuple[str, str]]:
     """The variable or array that a statement accumulates in, and how: `x += …`, `x = max(x, …)`, `if (… > x) x = …`."""
     if one.kind != "assignment" or not one.operands or one.operands[0].kind not in _NAMED:

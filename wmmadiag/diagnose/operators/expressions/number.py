@@ -28,6 +28,8 @@ _KNOWN = (
 _FAR, _MOST_KNOWN = 4.0, 4
 _LEAST, _MOST_PLACES = 3, 8
 _SELECTOR, _MASK = 4, 8
+_LANES = (2, 4, 8, 16, 32)
+"""How many lanes of a warp may be meant, where a template is given one of these."""
 _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
 
 
@@ -61,7 +63,10 @@ def number_everywhere(program: Program) -> Iterator[Draft]:
 
 def _others(program: Program, one: Expression) -> Iterator[str]:
     yield from _near(one) if one.type.kind == "integer" else _near_real(one)
-    yield from pools(program).alike(one) if one.role != "template argument" else ()
+    if one.role != "template argument":
+        yield from pools(program).alike(one)
+    elif one.text.isdecimal() and int(one.text) in _LANES:
+        yield from (str(lanes) for lanes in _LANES if f"{lanes}" != one.text)
 
 
 def _near_real(one: Expression) -> Iterator[str]:
