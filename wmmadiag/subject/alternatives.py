@@ -102,9 +102,8 @@ class Nearest:
         session: CardSession | None = None
         found: list[tuple[float, str, Card]] = []
         for name, card in self.seen[:_AGAIN]:
-            last = tuple([case for case in card.cases if case.name != RAGGED][-1:])
             session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
-            ran = _ran(session, replace(card, cases=last), ReadingWork())
+            ran = ran_last(session, card, ReadingWork())
             if ran is not None and unwritten(ran) <= 1 - _NEAR:
                 found.append((nearness(ran).beyond_chance, name, card))
         found.sort(key=lambda one: -one[0])
@@ -250,6 +249,12 @@ def replace_card(session: CardSession, card: Card) -> CardSession:
     other = CardSession(card, session.arch, session.backend, session.compiler, session.runs, readings=session.readings)
     other.loaded = session.loaded
     return other
+
+
+def ran_last(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | None:
+    """The last usual case of a card, the one in which most extents differ, as the kernel left it; None if it dies."""
+    last = tuple([case for case in card.cases if case.name != RAGGED][-1:])
+    return _ran(session, replace(card, cases=last), work)
 
 
 def _ran(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | None:

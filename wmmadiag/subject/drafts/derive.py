@@ -65,7 +65,7 @@ def kernel_of(path: Path, options: SubjectOptions, *, comments: bool = True) -> 
     return kernel
 
 
-def _where_launched(path: Path, kernel: SourceKernel, options: SubjectOptions) -> tuple[Path, SourceKernel]:
+def where_launched(path: Path, kernel: SourceKernel, options: SubjectOptions) -> tuple[Path, SourceKernel]:
     """The file of a project that launches a kernel which its own does not, and the kernel as it does."""
     found = None if options.grid or options.block else launched_elsewhere(path, kernel, options)
     return found or (path, kernel)
@@ -99,7 +99,7 @@ def derived_card(path: Path, options: SubjectOptions, *, together: bool = False)
         raise several_instantiations(path, kernel.stages)
     if kernel.commented:
         return _as_commented(path, kernel, options)
-    return _derived_card(*_where_launched(path, kernel, options), options)
+    return _derived_card(*where_launched(path, kernel, options), options)
 
 
 def _together(path: Path, options: SubjectOptions) -> Card | None:
@@ -175,21 +175,21 @@ def _derived_card(path: Path, kernel: SourceKernel, options: SubjectOptions) -> 
             because = "the source has a function that may say what is right"
             raise asked(path, replace(found, sure=False, because=because), tried)
     if found.promised or not found.likely:
-        operations = [found.operation] if found.promised else _operations(found, kernel)
+        operations = [found.operation] if found.promised else operations_of(found, kernel)
         card = tried_card(path, kernel, operations, options, assumed, found.promised)
         if card is None:
             raise asked(path, found, tried)
         return card
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
-    operations = [found.operation] if found.sure else _operations(found, kernel)
+    operations = [found.operation] if found.sure else operations_of(found, kernel)
     if found.spoken:  # by name it is another operation than by its arrays: one of them is right, or nobody knows
         spoken = tried_card(path, kernel, [*found.spoken, found.operation], options, assumed)
         if spoken is not None:
             return spoken
     try:
         # What runs under no launch as what names and code tell may be another: an activation of its own, or of a gate.
-        others = _operations(found, kernel)[1:] if found.sure and kernel.launch is None else ()
+        others = operations_of(found, kernel)[1:] if found.sure and kernel.launch is None else ()
         card = _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken, others)
     except NotDerived as error:
         # What an array is to an operation is no question where it is open whether that is the operation.
@@ -215,7 +215,7 @@ def _described(
     return None, ()
 
 
-def _operations(found: Recognised, kernel: SourceKernel) -> list[str]:
+def operations_of(found: Recognised, kernel: SourceKernel) -> list[str]:
     """The operations that a kernel may compute, the likeliest first."""
     from wmmadiag.compile.kernel_code import multiplies
 

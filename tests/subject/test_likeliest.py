@@ -1,0 +1,91 @@
+"""Of a kernel that is right under no reading the one that its results go with: what a diagnosis then assumes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import wmmadiag
+from wmmadiag.errors import QuestionError
+from wmmadiag.subject.likeliest import likeliest_card
+from wmmadiag.subject.open_subject import SubjectOptions
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+READING = Path(__file__).parents[1] / "reading"
+
+
+def broken(tmp_path, source, bug):
+    path = READING / f"{source}.cu"
+    change = tomllib.loads(path.with_suffix(".bugs.toml").read_text("utf-8"))[bug]
+    text = path.read_text("utf-8")
+    assert change["old"].strip("\n") in text
+    changed = tmp_path / path.name
+    changed.write_text(text.replace(change["old"].strip("\n"), change["new"].strip("\n")))
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("source", "bug", "operation", "said"),
+    [
+        ("unseen19/adaln_modulate_linear", "image", "modulated_gemm", "b_ is bias"),
+        ("unseen19/w4a8_group_mma", "group_scale", "quantized_gemm", "a row of scales for each column of W"),
+        ("unseen19/fmha_varlen_kvpacked", "correction", "packed_attention", "aligned to the bottom-right corner"),
+        ("unseen18/gqa_decode_static_kv_cache", "length", "decode_attention", "taken as decode_attention"),
+    ],
+)
+@pytest.mark.corpus
+def test_what_a_wrong_kernel_is_meant_to_compute_is_told_by_what_its_results_go_with(
+    tmp_path, source, bug, operation, said
+):
+    card = likeliest_card(broken(tmp_path, source, bug), SubjectOptions())
+    assert card is not None and card.computes.operation == operation
+    assert said in card.assumed[-1] and "correlation" in card.assumed[-1]
+    assert card.derived is not None and "operation" not in card.derived.stated
+
+
+NOISE = """
+#include <mma.h>
+#include <cuda_fp16.h>
+using namespace nvcuda;
+__global__ void mix(const half* a, const half* b, float* c, int m, int n, int k) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> y;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0.0f);
+    int row = blockIdx.y * 16, col = blockIdx.x * 16;
+    for (int i = 0; i < k; i += 16) {
+        wmma::load_matrix_sync(x, a + row * k + i, k);
+        wmma::load_matrix_sync(y, b + i * n + col, n);
+        wmma::mma_sync(sum, x, y, sum);
+    }
+    for (int i = 0; i < sum.num_elements; i++)
+        sum.x[i] = __sinf(1000.0f * sum.x[i] + (clock() & 0) + 31.0f * threadIdx.x + 7.0f * i);
+    wmma::store_matrix_sync(c + row * n + col, sum, n, wmma::mem_row_major);
+}
+void run(const half* a, const half* b, float* c, int m, int n, int k) {
+    mix<<<dim3(n / 16, m / 16), 32>>>(a, b, c, m, n, k);
+}
+"""
+
+
+def test_what_goes_with_nothing_is_asked_about(tmp_path):
+    path = tmp_path / "mix.cu"
+    path.write_text(NOISE.replace(" + (clock() & 0)", ""))
+    assert likeliest_card(path, SubjectOptions()) is None
+
+
+@pytest.mark.corpus
+def test_a_diagnosis_goes_on_where_a_check_asks_and_proves_nothing(tmp_path):
+    path = broken(tmp_path, "unseen19/adaln_modulate_linear", "bias")
+    with pytest.raises(QuestionError, match="what should the kernel compute"):
+        wmmadiag.check(path)
+    found = wmmadiag.diagnose(path, effort="quick")
+    assert any("correlation" in one for one in found.assumed)
+    assert found.causes and found.causes[0].verdict != "proven"
+    assert found.causes[0].place is not None and found.causes[0].place.line == 107
