@@ -85,7 +85,7 @@ def test_a_diagnosis_goes_on_where_a_check_asks_and_proves_nothing(tmp_path):
     path = broken(tmp_path, "unseen19/adaln_modulate_linear", "bias")
     with pytest.raises(QuestionError, match="what should the kernel compute"):
         wmmadiag.check(path)
-    found = wmmadiag.diagnose(path, effort="quick")
+    found = wmmadiag.diagnosis(path, effort="quick")
     assert any("correlation" in one for one in found.assumed)
     assert found.causes and found.causes[0].verdict != "proven"
-    assert found.causes[0].place is not None and found.causes[0].place.line == 107
+    assert ":107" in found.causes[0].place
