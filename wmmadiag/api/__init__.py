@@ -16,7 +16,7 @@ from wmmadiag import backends
 from wmmadiag.api.launchable import Kernel
 from wmmadiag.api.options import Macros, SubjectKeywords, subject_options
 from wmmadiag.backends import RunLimits
-from wmmadiag.errors import CompileError, ConfigurationError, QuestionError, did_you_mean
+from wmmadiag.errors import CompileError, ConfigurationError, did_you_mean
 from wmmadiag.processes.deadline import deadline
 
 if TYPE_CHECKING:
@@ -352,12 +352,14 @@ def diagnosis(
     from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.likeliest import opened_or_likeliest
     from wmmadiag.subject.one_of_several import one_of_several
     from wmmadiag.subject.settling import read_right
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
-    card, is_read = _opened_anyhow(subject, subject_options(**said))
+    options = subject_options(**said)
+    card, is_read = opened_or_likeliest(subject, options, lambda: _opened(subject, options, together=True))
     target, compiling = card_target(card, arch, backend), SubjectCompiler(compiler, use_cache=use_cache)
 
     def checked(one: Card) -> KernelReport:
@@ -373,25 +375,6 @@ def diagnosis(
         inputs=inputs, checks=checks, effort=effort, progress=progress, compiler=compiling,
         words=repeating.options({"compiler": (compiler, "auto")}),
     )  # fmt: skip
-
-
-def _opened_anyhow(subject: str | Path | Card, options: SubjectOptions) -> tuple[Card, bool]:
-    """The card of a subject; of a source that tells too little, by what its results go with most, which is assumed.
-
-    And whether that was found, so that no other reading is looked for.
-
-    Raises:
-        ConfigurationError: as `open_card`; nothing that the kernel writes tells what it computes.
-    """
-    from wmmadiag.subject.likeliest import likeliest_card
-
-    try:
-        return _opened(subject, options, together=True), False
-    except QuestionError:
-        card = likeliest_card(Path(subject), options) if isinstance(subject, str | Path) else None
-        if card is None:
-            raise
-        return card, True
 
 
 def _checked_runs(checks: str | Sequence[str], schedules: int) -> tuple[Runs | None, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.errors import ConfigurationError, QuestionError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.evaluation import reference
 from wmmadiag.subject.alternatives import Nearest, ReadingWork, ran_last, replace_card
@@ -36,6 +36,23 @@ from wmmadiag.subject.rereading import reread, unwritten
 _FEWEST = 256  # numbers of an output that a correlation of is none by chance
 _TELLING = 0.25  # a correlation: by chance that of 256 numbers is below 0.19 but once in a thousand times
 _CARDS, _READINGS = 32, 16  # that are looked at; readings of one card
+
+
+def opened_or_likeliest(
+    subject: str | Path | Card, options: SubjectOptions, opened: Callable[[], Card]
+) -> tuple[Card, bool]:
+    """The card of a subject; of a source that tells too little the likeliest one, and that it is that.
+
+    Raises:
+        ConfigurationError: as `opened` does, where nothing that the kernel writes tells what it computes.
+    """
+    try:
+        return opened(), False
+    except QuestionError:
+        card = likeliest_card(Path(subject), options) if isinstance(subject, str | Path) else None
+        if card is None:
+            raise
+        return card, True
 
 
 def likeliest_card(path: Path, options: SubjectOptions) -> Card | None:
