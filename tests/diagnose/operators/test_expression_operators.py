@@ -493,3 +493,4 @@ def test_a_part_of_a_warp_that_a_template_is_given_is_any_other() -> None:
     head = "template <int N> __device__ float total(float x) { return x + __shfl_xor_sync(~0u, x, N / 2, N); }\n"
     assert all(yields("out[0] = total<32>(a[0]);", "number", f"total<{lanes}>", head) for lanes in (2, 4, 8, 16))
     assert not yields("out[0] = total<48>(a[0]);", "number", "total<8>", head)
+    assert not yields(f"{FRAGMENT} wmma::fill_fragment(f, 0.0f);", "number", "accumulator, 4, 16, 16")

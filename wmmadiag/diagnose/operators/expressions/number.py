@@ -65,7 +65,7 @@ def _others(program: Program, one: Expression) -> Iterator[str]:
     yield from _near(one) if one.type.kind == "integer" else _near_real(one)
     if one.role != "template argument":
         yield from pools(program).alike(one)
-    elif one.text.isdecimal() and int(one.text) in _LANES:
+    elif one.statement.kind != "declaration" and one.text.isdecimal() and int(one.text) in _LANES:
         yield from (str(lanes) for lanes in _LANES if f"{lanes}" != one.text)
 
 
