@@ -127,13 +127,32 @@ def test_what_a_header_holds_is_changed_there() -> None:
     assert any("c * kPitch + r" in text for text in made)
 
 
-def test_macros_that_are_used_are_changed_statically() -> None:
+def test_macros_that_are_values_are_changed_statically() -> None:
     texts = {"k.cu": b"#define AT(r, c) ((r) * 72 + \\\n    (c))\n#define UNUSED 5\n"
              b"__global__ void k(float* out) { out[AT(threadIdx.x, 3)] = 1.0f; }\n"}  # fmt: skip
     found = [change for change in changes(texts, "k") if change.edits[0].start < 50]
     assert found and {change.kind for change in found} == {"static"}
     assert any(b"(r) * 36" in applied(texts, [change])["k.cu"] for change in found)
     assert not any(b"UNUSED 6" in applied(texts, [change])["k.cu"] for change in changes(texts, "k"))
+
+
+def test_a_macro_of_statements_is_changed_while_it_runs_and_reads_names_where_it_stands() -> None:
+    source = (
+        "struct Sizes { int r, s, t; };\n"
+        "__global__ void k(float* out, Sizes z) {\n    const int rs = z.r * z.s;\n"
+        "#define PUT(i) \\\n    for (int j = 0; j < 4; ++j) { \\\n        out[(i) % rs / z.r + j] = 0.f; \\\n    }\n"
+        "    PUT(threadIdx.x)\n}\n"
+    )
+    texts = {"k.cu": source.encode()}
+    start, end = source.index("#define"), source.index("\n    PUT(")
+    inside = [one for one in changes(texts, "k") if all(start <= edit.start <= edit.end <= end for edit in one.edits)]
+    found = {applied(texts, [one])["k.cu"].decode(): one for one in inside}
+    member = found[source.replace("rs / z.r", "rs / z.s")]
+    assert member.kind == "expression" and member.operator == "variable"
+    assert {"statement", "insertion"} <= {one.kind for one in found.values()}
+    for text in found:  # the macro stays one directive
+        rows = text[text.index("#define") : text.index("\n    PUT(")].splitlines()
+        assert all(row.endswith("\\") for row in rows[:-1]), text
 
 
 def test_a_value_that_the_compiler_must_know_is_changed_statically() -> None:

@@ -66,14 +66,14 @@ def replaced(one: Expression, new: Text, note: str = "") -> Draft:
 def several(pairs: Sequence[tuple[Expression, Text]], note: str = "", *, static: bool = False) -> Draft:
     """Several expressions of one statement replaced at once."""
     first, new = pairs[0]
-    fixed = static or any(one.fixed or one.unit.macro for one, _ in pairs)
+    fixed = static or any(one.fixed or one.unit.anywhere for one, _ in pairs)
     edits = tuple(in_place_of(one, text) for one, text in pairs)
     return Draft(edits, "static" if fixed else "expression", first.role, note or f"{new.text} for {first.text}")
 
 
 def statement_replaced(one: Statement, text: str, note: str, role: str = "") -> Draft:
     """A statement that declares nothing, replaced by other text."""
-    kind: Kind = "static" if one.unit.macro or one.declares else "statement"
+    kind: Kind = "static" if one.unit.anywhere or one.declares else "statement"
     return Draft((one.unit.edit(one.start, one.end, text),), kind, role or one.role, note)
 
 
@@ -81,7 +81,7 @@ def inserted_before(one: Statement, text: str, note: str, role: str) -> Draft:
     """Statements put before another one, on a line of their own; and before the pragmas that are about it."""
     at = before_pragmas(one)
     edit = one.unit.edit(at, at, f"{text}\n{indent(one)}")
-    return Draft((edit,), "static" if one.unit.macro else "insertion", role, note)
+    return Draft((edit,), "static" if one.unit.anywhere else "insertion", role, note)
 
 
 def before_pragmas(one: Statement) -> int:
@@ -99,7 +99,7 @@ def before_pragmas(one: Statement) -> int:
 def inserted_after(one: Statement, text: str, note: str, role: str) -> Draft:
     """Statements put after another one, on a line of their own."""
     edit = one.unit.edit(one.end, one.end, f"\n{indent(one)}{text}")
-    return Draft((edit,), "static" if one.unit.macro else "insertion", role, note)
+    return Draft((edit,), "static" if one.unit.anywhere else "insertion", role, note)
 
 
 def indent(one: Statement) -> str:

@@ -5,6 +5,7 @@ They are made by `reading` and hold nodes of the sources' trees; an operator rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -28,6 +29,9 @@ ExpressionKind = Literal[
 StatementKind = Literal["block", "expression", "declaration", "if", "loop", "return", "jump", "switch", "other"]
 
 
+_LINE_END = re.compile(r"(?<!\\)\r?\n")
+
+
 @dataclass(slots=True, eq=False)
 class Unit:
     """A parsed text: a file, or the body of a macro."""
@@ -39,10 +43,13 @@ class Unit:
     # types of names that no declaration gives: a macro's parameters
     names: Mapping[str, Type] = field(default_factory=dict)
     macro: str = ""  # the name of the macro whose body it is
+    anywhere: bool = False  # of a macro: whether it may stand where the compiler must know a value
     used: tuple[Unit, int] | None = None  # of a macro, the unit and the offset where it stands first
 
     def edit(self, start: int, end: int, text: str) -> TextEdit:
-        """The bytes between two offsets of this unit's tree replaced."""
+        """The bytes between two offsets of this unit's tree replaced; in a macro, lines go on."""
+        if self.macro:
+            text = _LINE_END.sub(r" \\\g<0>", text)
         return TextEdit(self.file, start + self.base, end + self.base, text)
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.csource.declarations import Declarations, Function, declarations, local_aliases
 from wmmadiag.csource.lexical import Macro
-from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.nodes import LOOPS, descendants
 from wmmadiag.csource.scopes import Scopes
-from wmmadiag.csource.tree import parse
+from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.types import FLOAT, INTEGER, UNKNOWN, Types
 from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import TextEdit, Texts
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _MACRO_HEAD, _MACRO_TAIL = b"void m(){", b";}"
+_NO_VALUES = frozenset(
+    {*LOOPS, "compound_statement", "if_statement", "switch_statement", "assignment_expression", "gnu_asm_expression"}
+)
+"""What makes of a macro's text statements."""
 _NUMBER = re.compile(r"\(*\s*[-+]?\s*(?:[\d.][\w.']*)")
 
 Range = tuple[str, int, int]
@@ -209,11 +213,15 @@ class _Reaching:
         return Program(self.texts, bodies, self.reader, functions, macros, ranges)
 
     def _read_callers_first(self, bodies: list[Body]) -> None:
-        """Read functions once more, by now with what calls say of their parameters."""
+        """Read functions once more, by now with what calls say of their parameters; then macros."""
         self.reader.passed.clear()
         for body in reversed(bodies):
             node = self._node(body)
             if body.function is not None and node is not None:
+                self.reader.body(body, node)
+        for body in bodies:  # by now with what is said of names where a macro stands
+            node = self._node(body)
+            if body.unit.used is not None and node is not None:
                 self.reader.body(body, node)
 
     def _reached(self) -> list[str]:
@@ -290,7 +298,19 @@ def _macro_unit(around: Unit, macro: Macro, used: tuple[Unit, int] | None) -> Un
     source = parse(_MACRO_HEAD + joined + _MACRO_TAIL, around.file)
     names = dict.fromkeys(macro.parameters or (), UNKNOWN)
     base = macro.body_start - len(_MACRO_HEAD)
-    return Unit(around.file, source, Scopes(source), base, names, macro.name, used)
+    return Unit(around.file, source, Scopes(source), base, names, macro.name, _is_value(source), used)
+
+
+def _is_value(source: Source) -> bool:
+    """Whether a macro's text may be a value, such as an array's length, as no loop or assignment may."""
+    root = source.root.named_children[0] if source.root.named_children else None
+    body = root.child_by_field_name("body") if root is not None else None
+    for one in body.named_children if body is not None else ():
+        inner = next(iter(one.named_children), None) if one.type == "expression_statement" else None
+        sets = one.type == "declaration" and any(part.type == "init_declarator" for part in one.named_children)
+        if sets or one.type in _NO_VALUES or (inner is not None and inner.type in _NO_VALUES):
+            return False
+    return True
 
 
 def _generic(function: Function) -> bool:

@@ -148,7 +148,11 @@ class ExpressionReader(ABC):
         return next((one for one in self.enumerations if plain in one[1:] and one[0] in ("", of)), ())
 
     def _variable(self, unit: Unit, name: str, offset: int) -> Variable | None:
-        return unit.scopes.at(offset).get(name) or self.shared_names.get(name)
+        found = unit.scopes.at(offset).get(name)
+        if found is None and unit.used is not None and name not in unit.names:
+            around, at = unit.used  # what no macro declares is what it is where that stands
+            return self._variable(around, name, at)
+        return found or self.shared_names.get(name)
 
     def type_of(self, variable: Variable) -> Type:
         """The type of a variable that was read."""

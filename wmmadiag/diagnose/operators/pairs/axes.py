@@ -132,7 +132,7 @@ def _draft(program: Program, arrays: Sequence[_Array], order: _Order, outermost:
         return
     changed = sorted(done.values(), key=lambda pair: pair[0].start)
     edits = tuple(in_place_of(*pair) for pair in changed)
-    fixed = any(one.fixed or one.unit.macro for one, _ in changed)
+    fixed = any(one.fixed or one.unit.anywhere for one, _ in changed)
     names = " and ".join(dict.fromkeys(one.held.name for one in arrays))
     note = f"axes of {names} in another order: {'; '.join(text.text for _, text in changed)}"
     yield Draft(edits, "static" if fixed else "expression", changed[0][0].role, note[:160])
