@@ -185,6 +185,13 @@ YIELDS = [
     ("inward", "out[0] = sqrtf(a[0]) + b[0];", "sqrtf(a[0] + b[0])"),
     ("inward", "float x = a[0]; out[0] = b[0] - fmaxf(x, 0.0f);", "= fmaxf(b[0] - x, 0.0f)"),
     ("inward", "out[0] = sqrtf(a[0] * alpha);", "= sqrtf(a[0]) * alpha"),
+    ("inward", "out[0] = alpha * tanhf(a[0]);", "= alpha * tanhf(a[0] / alpha)"),
+    ("inside_out", "out[0] = __fsub_rn(__fmul_rn(a[0], alpha), b[0]);", "__fmul_rn(__fsub_rn(a[0], b[0]), alpha)"),
+    (
+        "inside_out",
+        "half2* x = (half2*)out; x[0] = __hsub2(__hmul2(x[0], x[1]), x[2]);",
+        "= __hmul2(__hsub2(x[0], x[2]), x[1])",
+    ),
     ("one_block", "float v = a[blockIdx.x]; v += b[threadIdx.x]; out[0] = v;", "if (blockIdx.x == 0) v += b"),
     ("one_block", "atomicAdd(out, a[blockIdx.z]);", "if (blockIdx.z == 0) atomicAdd(out"),
     (
@@ -259,6 +266,10 @@ NEVER = [
     ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),
     ("inward", "int i = max(m, 0) + n; out[i] = a[i];", "max(m + n"),  # whole numbers
     ("inward", "out[0] = sqrtf(a[0] / b[0]);", "sqrtf(b[0])"),  # what is divided by it is not the divisor's root
+    ("inward", "out[0] = alpha * tanhf(a[0] / alpha);", "/ alpha / alpha"),
+    ("inward", "out[0] = b[0] / tanhf(a[0]);", "a[0] * b"),
+    ("inside_out", "out[0] = fmaxf(fmaxf(a[0], alpha), b[0]);", "fmaxf(fmaxf(a[0], b[0]), alpha)"),  # the same function
+    ("inside_out", "int i = max(min(m, 3), n); out[i] = a[i];", "min(max(m, n), 3)"),  # whole numbers
     ("one_block", "float v = a[blockIdx.x]; v = b[0]; out[0] = v;", "== 0) v = b"),  # nothing is added
     ("one_block", "float v = a[blockIdx.x]; v += b[0]; out[0] = v;", "threadIdx"),  # along no axis that nobody asks for
     ("inside", "int x = threadIdx.x; out[x * n + m] = a[x];", ">= 0"),  # one dimension alone

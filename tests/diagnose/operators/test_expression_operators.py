@@ -211,6 +211,11 @@ YIELDS = [
     ("exchange", f"{COPY} s[0] = *(a + r * n + c);", "a + c * m + r"),
     ("exchange", f"{COPY} s[0] = a[((blockIdx.y * m + r) * n + c) * 64];", "((blockIdx.y * n + c) * m + r) * 64"),
     ("factor_more", f"{COPY} s[c * pitch] = a[r];", "a[r * pitch]"),
+    (
+        "counted_by",
+        "for (int k = 0; k < n; ++k) { int g = k / m; out[g] = a[g] + b[(k + 1) * 32]; }",
+        "g = k * 32 / m;",
+    ),
     ("factor_more", "float x = a[0]; out[0] = x;", "float x = a[0] * alpha"),
     ("term_more", "int r = threadIdx.x, t = m + r; bool f = t < n; if (!f) out[0] = m >> r;", "m >> t - n"),
     ("term_more", "int k0 = blockIdx.x; int r = threadIdx.x; out[k0 + r] = a[r];", "a[r + k0]"),
@@ -276,6 +281,7 @@ YIELDS = [
     ("regrouped", "__shared__ float s[8][8]; int r = threadIdx.x; s[r + 4][0] = a[r];", "s[r][4]"),
     ("everywhere", f"int o = threadIdx.y; {COPY} out[r * n] = a[r] + b[r];", "out[o * n] = a[o] + b[o]"),
     ("regrouped", "out[0] = (a[0] + b[0]) * alpha * m;", "a[0] * alpha * m + b[0]"),
+    ("regrouped", "out[0] = a[0] * alpha - b[0];", "= (a[0] - b[0]) * alpha"),
     ("regrouped", "out[0] = a[0] * alpha * m + b[0];", "(a[0] + b[0]) * alpha * m"),
     (
         "quotient_and_remainder",
@@ -365,6 +371,8 @@ NEVER = [
     ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
+    ("regrouped", "out[0] = b[0] - a[0] * alpha;", "(b[0] - a[0]) * alpha"),
+    ("counted_by", "int k = blockIdx.x; int g = k / m; out[g] = a[g] + b[threadIdx.x * 32];", "k * 32"),
     ("together", "int j = threadIdx.x; if (j < m) out[0] = a[j]; if (j > n) out[1] = a[j];", "<="),
     ("term_more", "int r = threadIdx.x; if (r < n && a[r] > 0.0f) out[r] = a[0];", "out[r - n]"),  # below it
     ("term_more", "int r = threadIdx.x; if (r >= n || m < 1) return; out[r] = a[0];", "out[r - n]"),

@@ -28,6 +28,8 @@ class Partners:
         self._divisors: dict[str, Expression] = {}
         # Sizes, by what they multiply.
         self._times: dict[str, dict[str, Expression]] = defaultdict(dict)
+        # The same, by every name that is a term of what they multiply: `(k + 1) * s` says that `k` counts by `s`.
+        self._units: dict[str, dict[str, Expression]] = defaultdict(dict)
         self._reals: dict[str, Expression] = {}
         self._summed: set[str] = set()
         self._offsets: dict[str, Expression] = {}
@@ -58,7 +60,7 @@ class Partners:
                     if part.atom and part.varying is False and size:
                         self._factors.setdefault(part.text, part)
                     if part.atom and part.varying is not True:
-                        self._times[sums.uncast(one.operands[1 - part.number]).text].setdefault(part.text, part)
+                        self._multiplied(sums.uncast(one.operands[1 - part.number]), part)
             elif one.operator == "/" and one.type.whole and one.operands[1].varying is False:
                 self._divisors.setdefault(one.operands[1].text, one.operands[1])
             elif one.operator == "*" and one.type.kind == "float":
@@ -72,6 +74,11 @@ class Partners:
         if one.type.whole and one.operator in ("+", "-", "*", "/", "%"):
             atoms = [part.text for part in one.operands if part.atom]
             (self._added if one.operator in ("+", "-") else self._scaled).update(atoms)
+
+    def _multiplied(self, one: Expression, size: Expression) -> None:
+        self._times[one.text].setdefault(size.text, size)
+        for term in sums.terms(one):
+            self._units[sums.uncast(term.expression).text].setdefault(size.text, size)
 
     def factors(self, one: Expression) -> Iterator[Text]:
         """The sizes that something is multiplied by, the names before the numbers."""
@@ -93,6 +100,12 @@ class Partners:
         """Whether something is compared with a size."""
         roles: Set[str] = self._pool.roles.get(atom.text, set())
         return atom.type.whole and atom.varying is not True and bool(roles & {"bound", "loop bound"})
+
+    def units(self, one: Expression) -> Iterator[Text]:
+        """The sizes that something is multiplied by, alone or with what is added to it."""
+        around = one.parent
+        own = {part.text for part in around.under()} if around is not None else set()
+        return self._visible(one, list(self._units[one.text].values()), own)
 
     def divisors(self, one: Expression) -> Iterator[Text]:
         """The sizes that something is divided by."""

@@ -16,13 +16,15 @@ _REAL = frozenset({"float", "half"})
 
 @operator
 def inward(program: Program) -> Iterator[Draft]:
-    """`f(a + b)` for `f(a) + b`, in each argument that has a value of its own; and back."""
+    """`f(a + b)` for `f(a) + b`, in each argument that has a value of its own; and back. `f(a / s) * s` for `f(a) * s`:
+    what a function has in other units is taken back behind it."""
     for one in program.expressions:
         if one.kind != "binary" or one.operator not in _OPERATORS or one.type.kind not in _REAL or one.fixed:
             continue
         for held in one.operands:
             if _function(held):
                 yield from _into(one, held)
+                yield from _in_units(one, held)
         around = one.parent
         if around is not None and _function(around):
             yield from _out_of(one, around)
@@ -37,6 +39,17 @@ def _into(one: Expression, call: Expression) -> Iterator[Draft]:
             first, second = pair if call.number == 0 else pair[::-1]
             new = _called(call, argument, binary(first, one.operator, second))
             yield replaced(one, new, f"{one.operator} {other.text} within {call.operator}")
+
+
+def _in_units(one: Expression, call: Expression) -> Iterator[Draft]:
+    """The only argument of the call scaled the other way than what the call gives."""
+    other = one.operands[1 - call.number]
+    if one.operator not in "*/" or len(call.operands) != 1 or not other.atom or (one.operator == "/" and call.number):
+        return
+    argument = call.operands[0]
+    if argument.type.kind in _REAL and argument.kind != "literal" and other.text not in argument.text:
+        new = binary(text_of(argument), "/" if one.operator == "*" else "*", text_of(other))
+        yield replaced(argument, new, f"{new.text} within {call.operator}")
 
 
 def _out_of(one: Expression, call: Expression) -> Iterator[Draft]:

@@ -45,6 +45,16 @@ def factor_more(program: Program) -> Iterator[Draft]:
 
 
 @operator
+def counted_by(program: Program) -> Iterator[Draft]:
+    """`k * s / n` for `k / n`, where `k`, or a sum with it, is multiplied by `s` elsewhere: `k` counts by `s`."""
+    known = partners(program)
+    for one in program.expressions:
+        if one.type.kind == "integer" and one.role in _PRODUCTS and _divided(one) and not in_own_array(one):
+            for factor in known.units(one):
+                yield replaced(one, binary(text_of(one), "*", factor), f"{one.text} times {factor.text}")
+
+
+@operator
 def term_more(program: Program) -> Iterator[Draft]:
     """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere; `a + t * n` where
     `a / n + t` stands elsewhere; `a - n` for an `a`, or for what it is made of, where nothing says that `a < n`."""
@@ -73,6 +83,12 @@ def _term(one: Expression) -> bool:
     if one.kind == "literal" or one.assigned or one.kind in ("assignment", "list", "conditional"):
         return False
     return around is None or around.kind != "binary" or around.operator in ("+", "-") or around.type.kind == "bool"
+
+
+def _divided(one: Expression) -> bool:
+    """Whether it is a name that is divided by something."""
+    around = one.parent
+    return one.atom and one.kind != "literal" and around is not None and around.operator in "/%" and one.number == 0
 
 
 def _moves_pointer(one: Expression) -> bool:

@@ -61,10 +61,12 @@ def _with(one: Expression, factor: Expression, new: Text) -> Text:
 
 
 def _closed(one: Expression) -> Iterator[Draft]:
-    """`(a + c) * b` for `a * b + c`."""
+    """`(a + c) * b` for `a * b + c`; of real numbers, with a difference likewise."""
     held = sums.terms(one)
     for product, term in itertools.permutations(held, 2):
-        if len(product.factors) < 2 or product.negative or term.negative or term.expression.type.address:
+        if len(product.factors) < 2 or product.negative or term.expression.type.address:
+            continue
+        if term.negative and term.expression.type.whole:
             continue
         if not _movable(term.expression, len(held)) or product.expression.type.address:
             continue
@@ -73,7 +75,8 @@ def _closed(one: Expression) -> Iterator[Draft]:
             into = sums.uncast(factor)
             if factor is product.pitch or (into.type.whole and into.varying is False):
                 continue
-            added = binary(text_of(into), "+", text_of(term.expression))
+            sign = "-" if term.negative else "+"
+            added = binary(text_of(into), sign, text_of(term.expression))
             texts = [
                 (_within(product, factor, into, added) if part is product else text_of(part.expression))
                 for part in rest
@@ -81,7 +84,8 @@ def _closed(one: Expression) -> Iterator[Draft]:
             made = texts[0]
             for part, text in zip(rest[1:], texts[1:], strict=True):
                 made = binary(made, "-" if part.negative else "+", text)
-            yield replaced(one, made, f"{term.expression.text} added to {into.text}")
+            done = "taken from" if term.negative else "added to"
+            yield replaced(one, made, f"{term.expression.text} {done} {into.text}")
 
 
 def _within(product: sums.Term, factor: Expression, into: Expression, added: Text) -> Text:
