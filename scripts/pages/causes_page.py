@@ -55,7 +55,7 @@ A change that takes the last reading of a variable away was seldom meant; what r
 A change with which the kernel overflows on large inputs, where it does not as it stands, may only hide what is wrong:
 an online softmax without its running maximum needs none of its rescaling. So may one that is wrong with one size of
 another case in place of its own, or with which blocks no longer share their work: one does it for all, or each does all
-of it. The search goes on behind it, first on the lines that the kernel runs and with this change does not, and any other
+of it. The search goes on behind it, first on the lines that the kernel runs and with this change does not; any other
 change that mends everything comes first.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
