@@ -10,6 +10,8 @@ COPY = "const int r = threadIdx.x / 16, c = threadIdx.x % 16; const int pitch = 
 TWICE = """int tx = threadIdx.x, ty = threadIdx.y, fx = blockIdx.x, fy = blockIdx.y;
 const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 
+FAR = "\n".join("out[m] += a[0];" for _ in range(10))
+
 # operator, body, what must come of it.
 YIELDS = [
     ("number", "unsigned v = m; out[0] = __byte_perm(v, 0, 0x0414);", "0x1404)"),
@@ -285,6 +287,11 @@ YIELDS = [
     ("regrouped", "out[0] = a[0] * alpha * m + b[0];", "(a[0] + b[0]) * alpha * m"),
     (
         "quotient_and_remainder",
+        f"int i = threadIdx.x; int x = i / 8; for (int r = 0; r < 2; ++r) {{ {FAR} int y = i % 8; out[y + x] = a[r]; }}",
+        "int y = i / 4;",
+    ),  # of the tile that a loop stores
+    (
+        "quotient_and_remainder",
         "int i = threadIdx.x; out[i % sizes.rows] = a[i / sizes.rows];",
         "out[i / sizes.cols] = a[i % sizes.cols]",
     ),
@@ -372,6 +379,11 @@ NEVER = [
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("regrouped", "out[0] = b[0] - a[0] * alpha;", "(b[0] - a[0]) * alpha"),
+    (
+        "quotient_and_remainder",
+        f"int i = threadIdx.x; if (m) {{ out[i / 8] = 0.0f; }} {FAR} if (n) {{ int y = i % 8; out[y] = 1.0f; }}",
+        "int y = i / 8;",
+    ),  # neither sees the other
     ("counted_by", "int k = blockIdx.x; int g = k / m; out[g] = a[g] + b[threadIdx.x * 32];", "k * 32"),
     ("together", "int j = threadIdx.x; if (j < m) out[0] = a[j]; if (j > n) out[1] = a[j];", "<="),
     ("term_more", "int r = threadIdx.x; if (r < n && a[r] > 0.0f) out[r] = a[0];", "out[r - n]"),  # below it

@@ -155,6 +155,14 @@ def test_a_macro_of_statements_is_changed_while_it_runs_and_reads_names_where_it
         assert all(row.endswith("\\") for row in rows[:-1]), text
 
 
+def test_a_macro_that_is_called_is_no_number() -> None:
+    texts = {"k.cu": b"#define PUT(i) { out[i] = SIZE; }\n__global__ void k(float* out, int n) {\n    PUT(n)\n"
+             b"    PUT(n + 1)\n}\n"}  # fmt: skip
+    held = program(texts, "k")
+    kinds = {one.text: one.type.kind for one in held.all_expressions()}
+    assert kinds["PUT"] == "unknown" and kinds["SIZE"] == "integer"
+
+
 def test_a_value_that_the_compiler_must_know_is_changed_statically() -> None:
     source = kernel("const int d = 32; const int e = 16; float x[d]; x[e] = a[0]; out[0] = x[threadIdx.x];")
     texts = {"k.cu": source.encode()}

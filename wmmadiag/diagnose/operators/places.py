@@ -153,6 +153,7 @@ class _Reaching:
         }
         self.reader = Reader(types, returns, shared)
         self.reader.enumerations = self.enumerations
+        self.reader.macros = frozenset(name for name, (_, macro) in macros.items() if macro.parameters is not None)
         self.reader.constants.update(dict.fromkeys(self.enumerators, INTEGER))
         for name, (_, macro) in macros.items():
             if macro.parameters is None and _NUMBER.match(macro.body):

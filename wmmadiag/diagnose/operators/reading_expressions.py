@@ -38,6 +38,7 @@ class ExpressionReader(ABC):
         self.types = types
         self.returns = returns
         self.constants: dict[str, Type] = {}
+        self.macros: frozenset[str] = frozenset()  # those that are called
         self.enumerations: list[tuple[str, ...]] = []
         self.shared_names = shared_names
         self.needed: set[str] = set()
@@ -137,7 +138,7 @@ class ExpressionReader(ABC):
             made.type, made.varying = self.constants[text], False
         elif text in self.returns:
             made.type = Type("function", text)
-        elif text.isupper():
+        elif text.isupper() and text not in self.macros:
             # A macro that is given where the source is compiled.
             made.type, made.varying = INTEGER, False
 

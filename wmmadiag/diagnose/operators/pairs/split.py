@@ -17,6 +17,8 @@ _MOST = 6
 _FARTHEST = 2
 _NEAR = 8
 """Lines between a quotient and a remainder of different blocks."""
+_NEAR_INSIDE = 24
+"""The same, where one of them stands in a loop or branch behind the other one: tiles are stored so."""
 _BITS = range(1, 5)
 """Of a lane's number: a warp has 32."""
 
@@ -65,14 +67,26 @@ def _is_split(quotient: Expression, remainder: Expression) -> bool:
     if quotient.statement.block is remainder.statement.block:
         if abs(quotient.statement.index - remainder.statement.index) > _FARTHEST:
             return False
-    elif quotient.unit is not remainder.unit or abs(_line(quotient) - _line(remainder)) > _NEAR:
+    elif quotient.unit is not remainder.unit:
         return False
+    else:
+        inside = _holds(quotient, remainder) or _holds(remainder, quotient)
+        if abs(_line(quotient) - _line(remainder)) > (_NEAR_INSIDE if inside else _NEAR):
+            return False
     by, of = quotient.operands[1], remainder.operands[1]
     if (quotient.operator, remainder.operator) == ("/", "%"):
         return by.text == of.text
     numbers = by.text.isdecimal() and of.text.isdecimal()
     shift = (quotient.operator, remainder.operator) == (">>", "&")
     return shift and numbers and int(by.text) < 64 and int(of.text) == (1 << int(by.text)) - 1
+
+
+def _holds(one: Expression, other: Expression) -> bool:
+    """Whether the block that one stands in holds the other's."""
+    around = other.statement.parent
+    while around is not None and around is not one.statement.parent:
+        around = around.parent
+    return around is not None
 
 
 def _line(one: Expression) -> int:
