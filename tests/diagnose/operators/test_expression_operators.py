@@ -287,7 +287,7 @@ YIELDS = [
     ("regrouped", "out[0] = a[0] * alpha * m + b[0];", "(a[0] + b[0]) * alpha * m"),
     (
         "quotient_and_remainder",
-        f"int i = threadIdx.x; int x = i / 8; for (int r = 0; r < 2; ++r) {{ {FAR} int y = i % 8; out[y + x] = a[r]; }}",
+        f"int i = threadIdx.x; int x = i / 8; for (int r = 0; r < 2; ++r) {{ {FAR} int y = i % 8; out[y] = a[x]; }}",
         "int y = i / 4;",
     ),  # of the tile that a loop stores
     (
