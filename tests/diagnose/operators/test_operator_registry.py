@@ -191,7 +191,9 @@ def test_text_that_no_compiler_takes_raises_nothing() -> None:
 def test_the_largest_kernel_is_read_and_changed_soon() -> None:
     path = "kernels/attention_fused/kernel.cu"
     texts = {path: (ROOT / path).read_bytes()}
-    list(changes(texts, "attention_fused"))
-    begun = time.process_time()
-    list(changes(texts, "attention_fused"))
-    assert time.process_time() - begun < 2.0
+    took = []
+    for _ in range(4):  # the least of them: what else runs only adds to it
+        begun = time.process_time()
+        list(changes(texts, "attention_fused"))
+        took.append(time.process_time() - begun)
+    assert min(took) < 2.0
