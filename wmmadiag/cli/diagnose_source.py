@@ -79,7 +79,8 @@ def _by_its_main(path: Path, args: argparse.Namespace, outcome: TaskOutcome) -> 
     from wmmadiag.programs.cards import has_main
 
     if not has_main(path):
-        return [], outcome.code
+        asked = f"not settled all the same: `wmmadiag check {path}` says what is open"
+        return [asked] * bool(outcome.code), outcome.code
     made = check_program(outcome.task, outcome, argparse.Namespace(**_as_check(path, args)))
     return lines(made, outcome, args.verbose), made.code_with(outcome)
 
