@@ -195,6 +195,13 @@ YIELDS = [
         " for (int d = 0; d < 4; ++d) { out[d] = x[d][0] + x[d][1]; }",
         "const float f = a[r]; for (int d = 0; d < 4; ++d) { x[d][0] *= f; x[d][1] *= f; }",
     ),
+    (  # the row of an element as another array of rows has it
+        "scaled_by_array",
+        "float x[4][4], s[2]; for (int t = 0; t < n; ++t) { const float f[2] = {a[t], b[t]}; out[0] = f[0] + f[1];"
+        " for (int i = 0; i < 4; ++i) s[i / 2] += a[i]; }"
+        " for (int d = 0; d < 4; ++d) { for (int i = 0; i < 4; ++i) out[d] = x[d][i]; }",
+        "b[t]}; for (int d = 0; d < 4; ++d) for (int i = 0; i < 4; ++i) x[d][i] *= f[i / 2];",
+    ),
     (
         "wrapped",
         "int x = 0, y = 0; for (int i = 0; i < m; ++i) { out[i] = a[x] + b[y]; if (++x == n) { ++y; } }",
@@ -605,6 +612,12 @@ NEVER = [
     ("wrapped", "int x = threadIdx.x; if (x == n) { out[0] = a[x]; }", "x = 0;"),  # it is no counter
     ("wrapped", "int x = 0; for (int i = 0; i < m; ++i) { if (++x == n) { x = 0; } out[i] = a[x]; }", "x -= n;"),
     ("scaled", "float x = 0; const float f = a[0]; x += f; out[0] = x;", "x *= f;"),  # not in a loop
+    (  # nothing says which of two factors an element has
+        "scaled_by_array",
+        "float x[4]; for (int t = 0; t < n; ++t) { const float f[2] = {a[t], b[t]}; out[0] = f[0] + f[1]; }"
+        " for (int i = 0; i < 4; ++i) out[i] = x[i];",
+        "x[i] *= f[",
+    ),
     ("cast", "out[0] = (float)m;", "out[0] = m;"),
     ("before", "float x = a[0]; x = b[0]; out[0] = x;", "before"),  # what it held does not matter to what it is set to
     ("before", "float x = a[0]; x += 1; x = b[0]; out[0] = x;", "before"),  # set anew between

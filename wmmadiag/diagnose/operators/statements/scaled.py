@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
+from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.operators.cuda_names import STORE
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
-from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.model import Expression, Statement, Unit
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
@@ -157,6 +158,62 @@ def _counts(loop: Statement, one: Expression) -> bool:
     """Whether a statement is a loop whose counter an expression names, or the block of one."""
     held = loop.parent if loop.kind == "block" and loop.parent is not None else loop
     return held.kind == "loop" and any(variable.name in one.names for variable in held.declares)
+
+
+@operator
+def scaled_by_array(program: Program) -> Iterator[Draft]:
+    """`x[i] *= f[j];` for all `x[i]` that are accumulated or kept, after real `f` were made in a round of a loop: `j` as
+    another array of so many elements is indexed in a loop over the same `i`."""
+    pool = pools(program)
+    made = [
+        (statement, one.name, size)
+        for statement in program.statements
+        if statement.kind == "declaration" and statement.braced and statement.loops
+        for one in statement.declares
+        if (size := _size(statement.unit, one)) and _of_reals(program, one)
+    ]
+    maps = _maps(program) if made else {}
+    groups = [([one], heads) for one, heads in _running(program) if heads] if made else []
+    for statement, name, size in made:
+        scope = program.names_at(statement.unit, statement.end)
+        for targets, heads in (*groups, *_beside(program)):
+            head = "".join(text for counters, text in heads if not counters & scope.keys())
+            known = set(heads)
+            for index, loops in maps.get(size, {}).items():
+                # What no loop around an element counts says nothing of which one is meant.
+                if not loops or not loops <= known or any(one.text.startswith(f"{name}[") for one in targets):
+                    continue
+                if all(pool.visible_within(one, statement, head) for one in targets):
+                    texts = " ".join(f"{one.text} *= {name}[{index}];" for one in targets)
+                    text = f"{head}{texts}" if len(targets) == 1 else f"{head}{{ {texts} }}"
+                    yield inserted_after(statement, text, texts[:-1], "accumulation")
+
+
+def _of_reals(program: Program, one: Variable) -> bool:
+    held = program.reader.type_of(one)
+    return held.kind == "array" and held.of is not None and held.of.kind == "float"
+
+
+def _size(unit: Unit, one: Variable) -> str:
+    """How many elements an array of one dimension has, as written."""
+    size = one.dimensions[0] if len(one.dimensions) == 1 else None
+    return unit.source.words(size) if size is not None else ""
+
+
+def _maps(program: Program) -> Mapping[str, Mapping[str, frozenset[tuple[frozenset[str], str]]]]:
+    """How arrays are indexed by counters of loops: by how many elements they have the index, with the loops' heads."""
+    found: dict[str, dict[str, frozenset[tuple[frozenset[str], str]]]] = {}
+    for one in program.all_expressions():
+        if one.kind != "subscript" or one.operands[0].kind != "name" or one.fixed:
+            continue
+        held = program.names_at(one.unit, one.start).get(one.operands[0].text)
+        index = one.operands[-1]
+        loops = frozenset(_loops(one.statement, index.names))
+        if held is None or not loops or index.names != frozenset(name for counters, _ in loops for name in counters):
+            continue
+        if size := _size(one.unit, held):
+            found.setdefault(size, {}).setdefault(index.text, loops)
+    return found
 
 
 @operator
