@@ -195,6 +195,12 @@ YIELDS = [
         " for (int d = 0; d < 4; ++d) { out[d] = x[d][0] + x[d][1]; }",
         "const float f = a[r]; for (int d = 0; d < 4; ++d) { x[d][0] *= f; x[d][1] *= f; }",
     ),
+    (
+        "rest_cleared",
+        "__shared__ float s[64]; for (int i = threadIdx.x; i < n / 2; i += 32) { s[i] = a[i]; }"
+        " for (int k = 0; k < m / 2; ++k) out[k] = s[k];",
+        "{ s[i] = a[i]; } for (int i = n / 2 + threadIdx.x; i < m / 2; i += 32) s[i] = 0.0f;",
+    ),
     (  # the row of an element as another array of rows has it
         "scaled_by_array",
         "float x[4][4], s[2]; for (int t = 0; t < n; ++t) { const float f[2] = {a[t], b[t]}; out[0] = f[0] + f[1];"
@@ -612,6 +618,12 @@ NEVER = [
     ("wrapped", "int x = threadIdx.x; if (x == n) { out[0] = a[x]; }", "x = 0;"),  # it is no counter
     ("wrapped", "int x = 0; for (int i = 0; i < m; ++i) { if (++x == n) { x = 0; } out[i] = a[x]; }", "x -= n;"),
     ("scaled", "float x = 0; const float f = a[0]; x += f; out[0] = x;", "x *= f;"),  # not in a loop
+    (  # where what is stored to is known in the loop alone
+        "rest_cleared",
+        "__shared__ float s[64]; for (int i = threadIdx.x; i < n; i += 32) { int j = i * 2; s[j + i] = a[i]; }"
+        " for (int k = 0; k < m; ++k) out[k] = s[k];",
+        "s[j + i] = 0",
+    ),
     (  # nothing says which of two factors an element has
         "scaled_by_array",
         "float x[4]; for (int t = 0; t < n; ++t) { const float f[2] = {a[t], b[t]}; out[0] = f[0] + f[1]; }"

@@ -162,8 +162,8 @@ def _counts(loop: Statement, one: Expression) -> bool:
 
 @operator
 def scaled_by_array(program: Program) -> Iterator[Draft]:
-    """`x[i] *= f[j];` for all `x[i]` that are accumulated or kept, after real `f` were made in a round of a loop: `j` as
-    another array of so many elements is indexed in a loop over the same `i`."""
+    """`x[i] *= f[j];` for all `x[i]` that are accumulated or kept, after real `f` were made in a round of a loop: `j`
+    as another array of so many elements is indexed in a loop over the same `i`."""
     pool = pools(program)
     made = [
         (statement, one.name, size)
