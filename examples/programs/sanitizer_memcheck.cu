@@ -8,7 +8,7 @@ __global__ void misaligned(char* x) { *reinterpret_cast<int*>(x + 1) = 42; }
 
 __device__ int* nowhere() { return reinterpret_cast<int*>(0x87654320ull); }
 
-__global__ void wild() { *nowhere() = 42; }
+__global__ void wild(void) { *nowhere() = 42; }
 
 __global__ void past_shared(int* out) {
     __shared__ int tile[32];

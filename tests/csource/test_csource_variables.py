@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import parse
 from wmmadiag.csource.variables import declared, named_by
@@ -25,3 +26,9 @@ def test_what_is_constructed_of_names_alone_is_a_variable_and_a_prototype_is_non
         ("u", "(n + 1)"),
     ]
     assert [one.name for one in found] == ["t", "u"]
+
+
+def test_void_alone_is_no_parameter() -> None:
+    functions = declarations(parse("void f(void); __global__ void k(void) {} __global__ void p(void*, int) {}", "k.cu"))
+    found = {one.name: [parameter.type for parameter in one.parameters] for one in functions.functions}
+    assert found["k"] == [] and len(found["p"]) == 2

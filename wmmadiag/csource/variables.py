@@ -64,7 +64,7 @@ def declared(source: Source, node: Node, kind: str = "local") -> Iterator[Variab
         found = _variable(source, one, spelled, node, kind, words, own)
         if found is not None:
             yield found
-    if not declarators and kind == "parameter":
+    if not declarators and kind == "parameter" and spelled != "void":  # `(void)` is an empty list
         yield Variable("", spelled, 0, False, (), next(iter(defaults), None), node, node, kind, words)
 
 
