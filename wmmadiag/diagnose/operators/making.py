@@ -58,6 +58,13 @@ def in_place_of(one: Expression, new: Text) -> TextEdit:
     return one.unit.edit(start, end, new.text if keeps else f"({new.text})")
 
 
+def called(call: Expression, argument: Expression, new: Text) -> Text:
+    """A call with another text in place of one of its arguments."""
+    source = call.unit.source
+    before, after = source.slice(call.start, argument.whole[0]), source.slice(argument.whole[1], call.end)
+    return Text(f"{before}{new.text}{after}", precedence.POSTFIX)
+
+
 def replaced(one: Expression, new: Text, note: str = "") -> Draft:
     """An expression replaced by another one of its type."""
     return several([(one, new)], note)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
+from wmmadiag.diagnose.operators.making import Draft, binary, called, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -37,7 +36,7 @@ def _into(one: Expression, call: Expression) -> Iterator[Draft]:
         if argument.type.kind in _REAL and argument.kind != "literal":
             pair = (text_of(argument), text_of(other))
             first, second = pair if call.number == 0 else pair[::-1]
-            new = _called(call, argument, binary(first, one.operator, second))
+            new = called(call, argument, binary(first, one.operator, second))
             yield replaced(one, new, f"{one.operator} {other.text} within {call.operator}")
 
 
@@ -57,14 +56,8 @@ def _out_of(one: Expression, call: Expression) -> Iterator[Draft]:
     for kept, moved in (one.operands, one.operands[::-1]):
         if one.operator in "-/" and kept is not one.operands[0]:
             continue
-        made = binary(_called(call, one, text_of(kept)), one.operator, text_of(moved))
+        made = binary(called(call, one, text_of(kept)), one.operator, text_of(moved))
         yield replaced(call, made, f"{one.operator} {moved.text} behind {call.operator}")
-
-
-def _called(call: Expression, argument: Expression, new: Text) -> Text:
-    source = call.unit.source
-    before, after = source.slice(call.start, argument.whole[0]), source.slice(argument.whole[1], call.end)
-    return Text(f"{before}{new.text}{after}", precedence.POSTFIX)
 
 
 def _function(one: Expression) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, in_place_of
@@ -55,7 +55,8 @@ def axes(program: Program) -> Iterator[Draft]:
     for one in arrays:
         for order in _orders(len(one.strides)):
             for outermost in ("",) if order[0] == 0 else _extents(program, one):
-                yield from _draft(program, _sharing(one, arrays), order, outermost)
+                together = list(_draft(program, _sharing(one, arrays), order, outermost))
+                yield from together or _draft(program, [_written_out(one)], order, outermost)
     for count in sorted({len(one.strides) for one in arrays}):
         alike = [one for one in arrays if len(one.strides) == count]
         for order in _orders(count) if len(alike) > 1 else ():
@@ -89,6 +90,15 @@ def _sharing(one: _Array, arrays: Sequence[_Array]) -> list[_Array]:
     """An array with those that share a variable for a stride with it, however many axes these have."""
     own = {slot.named for slot in one.held.slots if slot.named}
     return [one, *(other for other in arrays if other is not one and own & {slot.named for slot in other.held.slots})]
+
+
+def _written_out(one: _Array) -> _Array:
+    """An array with sizes in place of the variables that stand for their products, which have other uses."""
+    slots = [
+        replace(slot, parts=tuple(replace(part, by="") for part in slot.parts))
+        for slot in one.held.slots if not slot.named
+    ]  # fmt: skip
+    return replace(one, held=replace(one.held, slots=slots))
 
 
 def _extents(program: Program, one: _Array) -> list[str]:

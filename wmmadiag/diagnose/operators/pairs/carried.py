@@ -1,4 +1,4 @@
-"""A term or factor that stands where a variable is made for where it is used, and the other way round."""
+"""A term, factor or function that stands where a variable is made for where it is used, and the other way round."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.operators import sums
-from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, called, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Pools, pools
@@ -18,7 +18,8 @@ _MOST_USES = 6
 
 @operator
 def carried(program: Program) -> Iterator[Draft]:
-    """`v = a + b; … f(v)` for `v = a; … f(v + b)`, and back: what comes before and what after a step between them."""
+    """`v = a + b; … f(v)` for `v = a; … f(v + b)`, and back: what comes before and what after a step between them; and
+    `v = a; … g(f(v))` for `v = f(a); … g(v)`, with `f` from reals to reals."""
     pool = pools(program)
     made: dict[tuple[int, str], list[Expression]] = {}
     used: dict[tuple[int, str], list[Expression]] = {}
@@ -26,11 +27,12 @@ def carried(program: Program) -> Iterator[Draft]:
         key = id(one.statement.function)
         if (name := _made(one)) and one.type.kind in ("float", "half"):
             made.setdefault((key, name), []).append(one)
-        elif one.kind in ("name", "subscript") and not one.assigned and not one.fixed:
+        if one.kind in ("name", "subscript") and not one.assigned and not one.fixed:
             used.setdefault((key, one.text), []).append(one)
     for (function, name), wholes in made.items():
         uses = [one for one in used.get((function, name), ()) if one.start > wholes[0].end][:_MOST_USES]
         for use in uses:
+            yield from _functions(use, wholes)
             yield from _terms(pool, name, use, wholes)
             around = use.parent
             if around is not None and _plain(around) and (use.number == 0 or around.operator in ("+", "*")):
@@ -46,6 +48,24 @@ def carried(program: Program) -> Iterator[Draft]:
             for use in uses:
                 if whole.end < use.start and pool.visible(term, use) and name not in term.names:
                     yield _both(whole, text_of(kept), use, binary(Text(name), whole.operator, text_of(term)))
+
+
+def _functions(use: Expression, wholes: list[Expression]) -> Iterator[Draft]:
+    """A function that is applied to a variable applied where it is made, and the other way round."""
+    around = use.parent
+    for whole in wholes:
+        if whole.end >= use.start:
+            continue
+        if around is not None and _applied(around):
+            yield _both(whole, called(around, use, text_of(whole)), around, text_of(use))
+        if _applied(whole):
+            yield _both(whole, text_of(whole.operands[0]), use, called(whole, whole.operands[0], text_of(use)))
+
+
+def _applied(one: Expression) -> bool:
+    """Whether it is a function of one real number that gives one."""
+    plain = one.kind == "call" and one.receiver is None and len(one.operands) == 1 and not one.fixed
+    return plain and one.type.kind == one.operands[0].type.kind == "float"
 
 
 def _terms(pool: Pools, name: str, use: Expression, wholes: list[Expression]) -> Iterator[Draft]:
