@@ -65,7 +65,7 @@ def ranks(count: int) -> list[Ranked]:
 def search_of(monkeypatch: pytest.MonkeyPatch):
     """Search with a bench of right changes; of them, the undoing alone is right in every case."""
 
-    def run(trials: _Trials, ledger: Ledger, count: int) -> tuple[bool, list[list[int]]]:
+    def run(trials: _Trials, ledger: Ledger, count: int, together: Sequence[int] = ()) -> tuple[bool, list[list[int]]]:
         held: list[list[int]] = []
 
         def confirm(found: Any, base: Any, right: Sequence[Tried], *_: Any) -> list[Any]:
@@ -97,8 +97,12 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
         monkeypatch.setattr(mending, "confirmed_from", confirm)
         bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
-        found = SimpleNamespace(bench=bench, ledger=ledger, sources={}, suspects=(), helps=(), pairs={}, answers=())
-        base = Base(trials, SimpleNamespace(), None)  # type: ignore[arg-type]
+        kept = [SimpleNamespace(ranked=ranks(number + 1)[number]) for number in together]
+        answers = [SimpleNamespace(tried=kept[-1])] if kept else []
+        found = SimpleNamespace(
+            bench=bench, ledger=ledger, sources={}, suspects=(), helps=(), pairs={}, steps=kept[:-1], answers=answers
+        )
+        base = Base(trials, SimpleNamespace(findings=()), None)  # type: ignore[arg-type]
         return mending._numbers(found, base, (), lambda _: None), held  # type: ignore[arg-type]
 
     return run
@@ -127,6 +131,19 @@ def test_where_no_likely_change_is_right_with_another_size_the_kernel_is_not_mad
     mended, held = search_of(trials, Ledger(EFFORTS["normal"]), 5000)
     assert mended and [some for some in held if some] == [[UNFIT]]
     assert len(trials.tried) == mending._EARLY
+
+
+def test_beside_changes_that_mend_it_together_one_that_does_so_alone_is_looked_for(
+    search_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "_STEPS", [lambda hunt: True])
+    ledger = Ledger(EFFORTS["normal"])
+    trials = _Trials([UNDOING])
+    assert search_of(trials, ledger, 1200, together=[UNDOING, 20]) == (True, [[UNDOING]])
+    assert UNDOING in trials.tried and 600 not in trials.tried
+    trials = _Trials([UNDOING])
+    assert search_of(trials, ledger, 1200, together=[20]) == (True, [])
+    assert not trials.tried
 
 
 @pytest.mark.parametrize("limit", ["instructions", "changes"])

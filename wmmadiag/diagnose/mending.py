@@ -21,7 +21,7 @@ from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.only_where import only_where
 from wmmadiag.diagnose.operators.places import program
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.rivals import rivals_beside
+from wmmadiag.diagnose.rivals import rivals_beside, rivals_of
 from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.sketching import Sketches
@@ -135,6 +135,8 @@ def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress)
     for step in steps:
         # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
         if step(hunt) or (step is _filled and hunt.mended) or (hunt.settled and (base.kept or step is _bypassed)):
+            if found.steps and not base.kept:
+                hunt.confirm(rivals_of(found, base, hunt.sources, hunt.order, hunt.tried))
             return True
     return hunt.mended
 
@@ -320,8 +322,7 @@ def _two(hunt: _Hunt) -> bool:
 
 def _fewer_threads(hunt: _Hunt) -> bool:
     """Fewer threads hide what they do to each other: that is an answer where the source has none."""
-    answers = confirmed_from(hunt.found, hunt.base, [], hunt.cases, hunt.tell, hunt.smaller)
-    return any(one.firm for one in answers)
+    return any(one.firm for one in confirmed_from(hunt.found, hunt.base, [], hunt.cases, hunt.tell, hunt.smaller))
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (

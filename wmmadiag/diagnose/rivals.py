@@ -33,15 +33,28 @@ def rivals_beside(
     Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
     round, and what it adds to a value where that is made, too.
     """
-    ledger, trials = found.ledger, base.trials
     right = [one.ranked for one in tried if one.outcome.verdict == "right"][:_NEAREST]
     made = [other for one in right for other in where_made(sources, one.change)]
     rest = ranked(made, sources, suspicion_of(base.run, base.followed, sources)) if made else []
-    if right and not ledger.spent:
+    if right and not found.ledger.spent:
         rest += _nearby(found, base, sources, right, order, {one.ranked.change for one in tried})
-    outcomes = trials.try_batch([one.change for one in rest])
-    ledger.note(outcomes)
-    return [Tried(one, outcome) for one, outcome in zip(rest, outcomes, strict=True)]
+    return _tried(found, base, rest)
+
+
+def rivals_of(
+    found: Examined, base: Base, sources: Mapping[str, Source], order: Sequence[Ranked], tried: Sequence[Tried]
+) -> list[Tried]:
+    """What was not tried of the lines beside changes that mend a case together: one alone is simpler."""
+    if found.ledger.spent:
+        return []
+    several = [*(one.ranked for one in found.steps), found.answers[0].tried.ranked]
+    return _tried(found, base, _nearby(found, base, sources, several, order, {one.ranked.change for one in tried}))
+
+
+def _tried(found: Examined, base: Base, some: Sequence[Ranked]) -> list[Tried]:
+    outcomes = base.trials.try_batch([one.change for one in some])
+    found.ledger.note(outcomes)
+    return [Tried(one, outcome) for one, outcome in zip(some, outcomes, strict=True)]
 
 
 def _nearby(

@@ -87,6 +87,11 @@ YIELDS = [
         "int t = threadIdx.x; for (int i = 0; i < m - 1; ++i) out[i % (m - 1)] = a[t % (m - 1)];",
         "for (int i = 0; i < m - 1; ++i) out[i % m] = a[t % m];",
     ),
+    (  # the buffer that is read, where the other one was meant
+        "together",
+        "int p = blockIdx.x % 2; copy4(out + p * m, a); copy4(out + p * n, b);",
+        "copy4(out + (1 - p) * m, a); copy4(out + (1 - p) * n, b);",
+    ),
     (  # the other coordinate may have another size
         "exchange",
         "int r = threadIdx.x; out[m] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
@@ -112,6 +117,11 @@ YIELDS = [
         "axes",
         "int r = threadIdx.x, c = blockIdx.x; if (r < m) out[r * n + c] = a[0];",
         "out[c * m + r] = a[0];",
+    ),
+    (  # a variable that is a stride, and the extent of an index as well
+        "axes",
+        "int all = m * sizes.rows, r = threadIdx.x, c = blockIdx.x; if (r < all && c < n) out[c * all + r] = a[0];",
+        "out[r * n + c] = a[0];",
     ),
     (
         "quarters",
@@ -200,6 +210,12 @@ YIELDS = [
     ("name_for_number", "copy4(out, a); out[0] = place(0, n);", "place(m, n)"),
     ("carried", "float x = a[0]; out[0] = fmaxf(x + alpha, 0.0f);", "float x = a[0] + alpha; out[0] = fmaxf(x, 0.0f)"),
     ("carried", "float x = a[0] * alpha; out[0] = x - b[0];", "float x = a[0]; out[0] = x * alpha - b[0]"),
+    (
+        "carried",
+        "float x = sqrtf(a[0] * alpha); if (m < n) x += b[0]; out[0] = x;",
+        "float x = a[0] * alpha; if (m < n) x += b[0]; out[0] = sqrtf(x);",
+    ),
+    ("carried", "float x = a[0]; x += b[0]; out[0] = sqrtf(x);", "float x = sqrtf(a[0]); x += b[0]; out[0] = x;"),
     ("less", "out[threadIdx.x] = a[threadIdx.x * n + m];", "a[threadIdx.x * n]"),
     ("less", "out[threadIdx.x] = a[min(m, n)];", "a[m]"),
     ("less", "out[threadIdx.x] = alpha * alpha * a[0];", "= alpha * a[0]"),
@@ -426,6 +442,7 @@ NEVER = [
         "{-INFINITY, -INFINITY}",
     ),  # they begin with different numbers
     ("identity", "float x = 0.0f; x = fmaxf(a[0], a[1]); out[0] = x;", "float x = -INFINITY"),  # nothing is accumulated
+    ("carried", "float x = fmaxf(a[0], alpha); out[0] = x + b[0];", "fmaxf(x, alpha)"),  # of two numbers
     ("carried", "float x = a[0]; { float y = b[0]; out[0] = x + y; }", "float x = a[0] + y"),  # not known there
     ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),
     ("less", "out[0] = *(float*)a;", "*a"),  # a pointer's cast is no number's

@@ -13,6 +13,7 @@ from wmmadiag.diagnose.operators.conditions.comparison import comparison
 from wmmadiag.diagnose.operators.conditions.conjunct import conjunct
 from wmmadiag.diagnose.operators.donors.name import variable
 from wmmadiag.diagnose.operators.donors.partner import factor_more, term_more
+from wmmadiag.diagnose.operators.expressions.from_the_end import from_the_end
 from wmmadiag.diagnose.operators.expressions.less import less
 from wmmadiag.diagnose.operators.expressions.nudged import nudged
 from wmmadiag.diagnose.operators.making import Draft
@@ -23,7 +24,7 @@ from wmmadiag.diagnose.operators.renaming import difference, with_parts
 from wmmadiag.diagnose.operators.shapes import renaming, shapes
 
 _OF: Sequence[Callable[[Program], Iterator[Draft]]] = (
-    comparison, conjunct, variable, factor_more, term_more, less, nudged,
+    comparison, conjunct, variable, factor_more, term_more, less, nudged, from_the_end,
 )  # fmt: skip
 _MOST_HERE = 3
 """Changes of one place by one operator: it begins with the likeliest."""
