@@ -87,6 +87,12 @@ YIELDS = [
         "int t = threadIdx.x; for (int i = 0; i < m - 1; ++i) out[i % (m - 1)] = a[t % (m - 1)];",
         "for (int i = 0; i < m - 1; ++i) out[i % m] = a[t % m];",
     ),
+    (  # the second of three sizes, which is another one's first
+        "together",
+        "int p = blockIdx.x, q = blockIdx.y; out[p * m * n] = a[q * m * n]; out[n] = a[p * m * n];"
+        " out[n + p] = b[n + q];",
+        "out[p * m * m] = a[q * m * n]; out[n] = a[p * m * m]; out[n + p]",
+    ),
     (  # the buffer that is read, where the other one was meant
         "together",
         "int p = blockIdx.x % 2; copy4(out + p * m, a); copy4(out + p * n, b);",
@@ -313,6 +319,11 @@ YIELDS = [
     ),
     ("quotient_and_remainder", "int i = threadIdx.x; out[i % 8] = a[i / 8];", "out[i % 4] = a[i / 4]"),
     (
+        "quotient_and_remainder",
+        "int i = blockIdx.x; int x = i / (m * sizes.rows); int y = i % (n * m); out[x] = a[y];",
+        "x = i / (n * m);",
+    ),
+    (
         "missing_combination",
         "float s[2], p = a[0], q = a[1], u = b[0], v = b[1]; if (m < 1) s[0] += p * u; if (m < 2)"
         " s[0] += u * q; if (n < 1) s[1] += q * u; if (n < 2) s[1] += q * v;",
@@ -395,6 +406,11 @@ NEVER = [
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("regrouped", "out[0] = b[0] - a[0] * alpha;", "(b[0] - a[0]) * alpha"),
+    (
+        "quotient_and_remainder",
+        "int i = blockIdx.x, j = blockIdx.y; int x = i / m; int y = j % n; out[x] = a[y];",
+        "x = i / n",  # of another number
+    ),
     (
         "quotient_and_remainder",
         f"int i = threadIdx.x; if (m) {{ out[i / 8] = 0.0f; }} {FAR} if (n) {{ int y = i % 8; out[y] = 1.0f; }}",

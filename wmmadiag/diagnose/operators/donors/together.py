@@ -35,11 +35,12 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A change of one expression: its edit, with the expression's text."""
+    """A change of one expression: its edit, with the expression's text and that of what it is an operand of."""
 
     operator: str
     draft: Draft
     old: str
+    around: str
     statement: Statement
 
     @property
@@ -56,12 +57,13 @@ class _Made:
 @operator
 def together(program: Program) -> Iterator[Draft]:
     """One change of an expression wherever it stands in a block or function, in neighbours, or for the same in a
-    function, as all divisors; and with their names in statements of one shape."""
+    function, as all divisors, or within the same expression; and with their names in statements of one shape."""
     made = list(_all_made(program))
     levels: tuple[Callable[[_Made], Hashable], ...] = (
         lambda one: id(one.statement.block),
         lambda one: id(one.statement.function),
         lambda one: (id(one.statement.function), one.draft.role),
+        lambda one: (id(one.statement.function), one.around),
     )
     for level in levels:
         groups: dict[tuple[Hashable, tuple[str, str, str]], list[_Made]] = defaultdict(list)
@@ -89,7 +91,9 @@ def _all_made(program: Program) -> Iterator[_Made]:
             at = edit.file, edit.start, edit.end
             if draft.kind == "expression" and len(draft.edits) == 1 and at in places and count[at] < _MOST_HERE:
                 count[at] += 1
-                yield _Made(run.__name__, draft, places[at].text, places[at].statement)
+                held = places[at]
+                around = held.parent.text if held.parent is not None else ""
+                yield _Made(run.__name__, draft, held.text, around, held.statement)
 
 
 def _renamed(program: Program, made: Sequence[_Made]) -> Iterator[Draft]:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Pools, pools
@@ -29,9 +29,14 @@ _Pair = tuple[Expression, Expression]
 def quotient_and_remainder(program: Program) -> Iterator[Draft]:
     """`x / n` and `x % n`, in one statement or in two that are near, exchanged; and both, as they are or exchanged,
     with another `n`: by which the program splits something, beside it, half or twice it. `x >> 3` and `x & 7`
-    likewise."""
+    likewise. `x / n` or `x % m` where `x / m` and `x % n` stand near each other."""
     pool = pools(program)
     every = list(splits(program.all_expressions()))
+    for pair in _pairs(program.expressions):
+        if pair[0].operator == "/" and not _even(*pair):
+            for one, other in (pair, pair[::-1]):
+                if pool.visible(other.operands[1], one):
+                    yield replaced(one.operands[1], text_of(other.operands[1]))
     divisors = {one.operands[1].text: one.operands[1] for pair in every for one in pair if one.operator == "/"}
     for quotient, remainder in splits(program.expressions):
         note = f"{quotient.text} and {remainder.text} exchanged"
@@ -52,6 +57,11 @@ def quotient_and_remainder(program: Program) -> Iterator[Draft]:
 
 def splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
     """Quotient and remainder of the same number by the same, that stand near each other."""
+    return (pair for pair in _pairs(expressions) if _even(*pair))
+
+
+def _pairs(expressions: Sequence[Expression]) -> Iterator[_Pair]:
+    """The same, by whatever."""
     held: dict[tuple[int, str], list[Expression]] = defaultdict(list)
     for one in expressions:
         if one.kind == "binary" and one.operator in ("/", "%", ">>", "&") and one.type.whole and not one.fixed:
@@ -59,26 +69,25 @@ def splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
     for parts in held.values():
         for first, second in itertools.combinations(parts, 2):
             for quotient, remainder in ((first, second), (second, first)):
-                if _is_split(quotient, remainder):
+                signs = quotient.operator, remainder.operator
+                if signs in (("/", "%"), (">>", "&")) and _near(quotient, remainder):
                     yield quotient, remainder
 
 
-def _is_split(quotient: Expression, remainder: Expression) -> bool:
+def _near(quotient: Expression, remainder: Expression) -> bool:
     if quotient.statement.block is remainder.statement.block:
-        if abs(quotient.statement.index - remainder.statement.index) > _FARTHEST:
-            return False
-    elif quotient.unit is not remainder.unit:
-        return False
-    else:
-        inside = _holds(quotient, remainder) or _holds(remainder, quotient)
-        if abs(_line(quotient) - _line(remainder)) > (_NEAR_INSIDE if inside else _NEAR):
-            return False
-    by, of = quotient.operands[1], remainder.operands[1]
-    if (quotient.operator, remainder.operator) == ("/", "%"):
-        return by.text == of.text
-    numbers = by.text.isdecimal() and of.text.isdecimal()
-    shift = (quotient.operator, remainder.operator) == (">>", "&")
-    return shift and numbers and int(by.text) < 64 and int(of.text) == (1 << int(by.text)) - 1
+        return abs(quotient.statement.index - remainder.statement.index) <= _FARTHEST
+    inside = _holds(quotient, remainder) or _holds(remainder, quotient)
+    apart = abs(_line(quotient) - _line(remainder))
+    return quotient.unit is remainder.unit and apart <= (_NEAR_INSIDE if inside else _NEAR)
+
+
+def _even(quotient: Expression, remainder: Expression) -> bool:
+    """Whether both are by the same."""
+    by, of = quotient.operands[1].text, remainder.operands[1].text
+    if quotient.operator == "/":
+        return by == of
+    return by.isdecimal() and of.isdecimal() and int(by) < 64 and int(of) == (1 << int(by)) - 1
 
 
 def _holds(one: Expression, other: Expression) -> bool:
