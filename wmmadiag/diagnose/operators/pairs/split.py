@@ -34,9 +34,9 @@ def quotient_and_remainder(program: Program) -> Iterator[Draft]:
     every = list(splits(program.all_expressions()))
     for pair in _pairs(program.expressions):
         if pair[0].operator == "/" and not _even(*pair):
-            for one, other in (pair, pair[::-1]):
-                if pool.visible(other.operands[1], one):
-                    yield replaced(one.operands[1], text_of(other.operands[1]))
+            for one, beside in (pair, pair[::-1]):
+                if pool.visible(beside.operands[1], one):
+                    yield replaced(one.operands[1], text_of(beside.operands[1]))
     divisors = {one.operands[1].text: one.operands[1] for pair in every for one in pair if one.operator == "/"}
     for quotient, remainder in splits(program.expressions):
         note = f"{quotient.text} and {remainder.text} exchanged"
