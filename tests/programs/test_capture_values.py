@@ -92,3 +92,42 @@ def test_indices_of_a_large_array_are_those_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "gather.toml").write_text(re.sub('"zlib:[^"]*"', f'"{text_of(wrong[:400])}"', card))
     refused = said("check", "gather.toml")
     assert refused.returncode == 2 and "6000 elements, but 100 values" in refused.stderr + refused.stdout
+
+
+PARTS = """#include <cstdio>
+__constant__ float factors[2];
+__device__ int counted = 3;
+__constant__ float half_of = 0.5f;
+__global__ void scale(const float* x, float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * factors[1] * half_of + counted;
+}
+__global__ void whole(float* y) { y[threadIdx.x] = 1 + counted; }
+int main() {
+    float h[2] = {1, 4}, *x, *y, *z;
+    cudaMalloc(&x, 800), cudaMalloc(&y, 800), cudaMalloc(&z, 256);
+    cudaMemset(x, 0, 800);
+    cudaMemcpyToSymbol(factors, h, sizeof h);
+    scale<<<1, 128>>>(x, y, 100);
+    scale<<<1, 64>>>(x + 100, y + 100, 50);
+    whole<<<1, 64>>>(z);
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_launch_that_fills_a_part_and_reads_what_the_host_set_says_so(tmp_path: Path) -> None:
+    (tmp_path / "parts.cu").write_text(PARTS)
+    command = [sys.executable, "-m", "wmmadiag"]
+    made = subprocess.run([*command, "init", "parts.cu", "--run"], capture_output=True, check=False, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    cards = [tmp_path / f"parts_{number}.toml" for number in (1, 2, 3)]
+    texts = [card.read_text() for card in cards]
+    assert ["initial" in text for text in texts] == [True, False, False]  # the second begins with some of it filled
+    assert ["had set factors by then" in text for text in texts] == [True, True, False]
+    assert not any("counted" in text or "half_of" in text for text in texts)
+    checked = subprocess.run(
+        [*command, "check", *(card.name for card in cards)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert checked.returncode == 0, checked.stdout

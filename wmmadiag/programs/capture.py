@@ -7,25 +7,47 @@ comparison judges that, and the card's checks watch the run.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compile.names import qualified_name
 from wmmadiag.launch import DeviceMemory
 from wmmadiag.numerics.element_types import element_type, storage_dtype
+from wmmadiag.programs.initial_values import contents
+from wmmadiag.programs.link import original
+from wmmadiag.ptx import parse
 from wmmadiag.subject.card_files.arguments import MOST_BYTES
 from wmmadiag.subject.card_files.stored import text_within
 
 if TYPE_CHECKING:
     from wmmadiag.programs.device import DeviceKernel
+    from wmmadiag.programs.launches import Request
 
 _LISTED = 4096
 """So many values of an array are listed."""
 _MOST_TEXT = 4 << 20
 """Characters of the values of one array."""
+
+
+def tell(
+    request: Request, memory: Sequence[DeviceMemory], number: int, send: Callable[..., None]
+) -> Callable[[], None]:
+    """Send what a card says of a launch that is about to happen; what is returned sends what is known once it did.
+
+    Args:
+        number: the launch's.
+    """
+    kernel = request.kernel
+    arguments = captured(kernel, request.parameters, memory)
+    send(
+        captured=arguments, kernel=kernel.entry.demangled, place=request.place, number=number, grid=request.grid,
+        block=request.block, shared=request.shared, source=kernel.compilation.source, changed=changed(kernel, memory),
+    )  # fmt: skip
+    return lambda: send(left=left_of(arguments, kernel, request.parameters, memory), number=number)
 
 
 def captured(kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMemory]) -> list[dict[str, Any]]:
@@ -54,8 +76,44 @@ def captured(kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMem
     return found
 
 
+def left_of(
+    arguments: Sequence[Mapping[str, Any]], kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMemory]
+) -> list[str]:
+    """Of the arrays that a launch began with nothing in, those of which it left some as it was, or wrote zeros."""
+    found = []
+    for one, placed in zip(arguments, kernel.parameters, strict=True):
+        address = int.from_bytes(parameters[placed.offset : placed.offset + placed.size], "little")
+        held = _held(address, memory) if one.get("direction") == "out" else None
+        if held is not None and one["elements"]:
+            data = held.data[address - held.address :]
+            size = data.size // one["elements"]
+            if not data[: size * one["elements"]].reshape(-1, size).any(axis=1).all():
+                found.append(one["name"])
+    return found
+
+
+def changed(kernel: DeviceKernel, memory: Sequence[DeviceMemory]) -> list[str]:
+    """The variables that a kernel names, and that hold something else than what the source gives them."""
+    named = {name: address for name, address in kernel.variables.items() if kernel.reads(name)}
+    module = parse(kernel.compilation.ptx, name=kernel.name, entry=kernel.entry.name) if named else None
+    found = []
+    for name, address in named.items():
+        held = _held(address, memory)
+        data = contents(module, module.variables[name]) if module is not None and name in module.variables else None
+        if held is None or data is None:
+            continue
+        offset = address - held.address
+        if held.data[offset : offset + len(data)].tobytes() != data:
+            found.append(qualified_name(original(name)))
+    return found
+
+
+def _held(address: int, memory: Sequence[DeviceMemory]) -> DeviceMemory | None:
+    return next((one for one in memory if one.data.size and 0 <= address - one.address < one.data.size), None)
+
+
 def _array(address: int, const: bool, dtype: np.dtype[Any] | None, memory: Sequence[DeviceMemory]) -> dict[str, Any]:
-    held = next((one for one in memory if one.data.size and 0 <= address - one.address < one.data.size), None)
+    held = _held(address, memory)
     if held is None or dtype is None:
         return {"elements": None}
     offset = address - held.address
@@ -92,8 +150,11 @@ def recorded(data: NDArray[Any]) -> dict[str, Any]:
 
 def card_text(launch: Mapping[str, Any], source: str) -> str:
     """The card of a captured launch; `source`: its path relative to the card."""
-    lines = [
-        f"# {launch['where']}", "format = 1", f"name = {json.dumps(launch['kernel'])}",
+    lines = [f"# {launch['where']}"]
+    if launch["changed"]:
+        lines.append(f"# The program had set {', '.join(launch['changed'])} by then: a card cannot say what it holds.")
+    lines += [
+        "format = 1", f"name = {json.dumps(launch['kernel'])}",
         f"source = {json.dumps(source)}", f"entry = {json.dumps(launch['kernel'])}",
     ]  # fmt: skip
     if launch["std"] != "c++17":
@@ -122,6 +183,8 @@ def _argument(one: Mapping[str, Any]) -> list[str]:
             return [*lines, 'shape = ["TODO"]  # its pointer led to no memory of a known type', ""]
         unsaid = f"  # {one['unsaid']}" if "unsaid" in one else ""
         lines += [f"direction = {json.dumps(one['direction'])}", f"shape = [{one['elements']}]{unsaid}"]
+        if "left" in one:
+            lines.append('initial = "zero"  # some of it the launch left so')
         return [*lines, *([f"values = {json.dumps(one['values'])}"] if "values" in one else ()), ""]
     if "value" in one:
         return [*lines, f"dtype = {json.dumps(one['dtype'])}", f"value = {_number(one['value'])}", ""]

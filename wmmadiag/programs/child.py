@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.programs.symbols import Symbol
 
 if TYPE_CHECKING:
+    from wmmadiag.launch import DeviceMemory
     from wmmadiag.programs.launches import Request
 
 INVALID_DEVICE_FUNCTION, INVALID_SYMBOL = 98, 13
@@ -340,18 +341,16 @@ class Served:
             return int(self.device.kernels[int(number)].registers)
         return self.properties.get(what, 0)
 
-    def captured(self, request: Any, memory: Any) -> None:
-        """Tell the parent all that a card says of a launch; a kernel that launches others runs in programs alone."""
-        from wmmadiag.programs.capture import captured
+    def captured(self, request: Request, memory: Sequence[DeviceMemory]) -> Callable[[], None]:
+        """Tell the parent all that a card says of a launch, and once it is done the rest.
+
+        A kernel that launches others runs in programs alone.
+        """
+        from wmmadiag.programs.capture import tell
 
         if self.device.alone(request.kernel) or request.cluster:
-            return
-        arguments = captured(request.kernel, request.parameters, memory)
-        name = request.kernel.entry.demangled
-        self.send(
-            captured=arguments, kernel=name, place=request.place, number=self.launcher.launches,
-            grid=request.grid, block=request.block, shared=request.shared, source=request.kernel.compilation.source,
-        )  # fmt: skip
+            return lambda: None
+        return tell(request, memory, self.launcher.launches, self.send)
 
     def holds_code(self, shadow: int, size: int) -> bool:
         """Whether a variable of the host may hold the address of one of the program's functions."""

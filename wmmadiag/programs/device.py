@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -52,6 +52,8 @@ class DeviceKernel:
     entry: Entry
     unit: int | None = None  # number of the source; None: of PTX that the program brought
     launches: bool = False  # whether it launches kernels
+    # the variables of its source that lie in the program's memory: name → address
+    variables: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def parameter_bytes(self) -> int:
@@ -73,6 +75,10 @@ class DeviceKernel:
     def unasked(self) -> str:
         """Axes of its block's index that it never asks for (rows.py)."""
         return unasked(self._bodies())
+
+    def reads(self, variable: str) -> bool:
+        """Whether it, or a function of its source, names a variable."""
+        return any(re.search(rf"\b{re.escape(variable)}\b", one) for one in self._bodies())
 
     def _bodies(self) -> Iterator[str]:
         bodies = _BODIES.finditer(self.compilation.ptx)
@@ -317,19 +323,20 @@ class DeviceHalf:
         named: Mapping[str, tuple[str, ...]] = {}
         if unit is not None:
             addresses, named = self._places(module, unit), self.units[unit].kernels
+        variables = {name: addresses[name] for name in module.variables if name in addresses}
         launches = any(one.startswith(DEVICE_RUNTIME) for one in missing(module))
         if absent := missing(module):
             module, addresses = self._complete(module, absent, unit, addresses)
         lowered = lower(module, entry.name, self.options.arch, addresses=addresses, stack_bytes=self.stack())
         origin = origin_of(compilation.ptx)
         parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, PtxParameter))
-        given = named.get(base_name(entry.name), ())
-        names = given if len(given) == len(parameters) else tuple(f"argument {i}" for i in range(len(parameters)))
+        own = named.get(base_name(entry.name), ())
+        names = own if len(own) == len(parameters) else tuple(f"argument {i}" for i in range(len(parameters)))
         checked = EmulatedKernel(lowered, self.how, origin)
         bare = EmulatedKernel(lowered, replace(self.how, checks=()), origin)
         made = DeviceKernel(
             len(self.kernels), shown(entry.demangled), parameters, names, checked, bare, compilation, entry, unit,
-            launches,
+            launches, variables,
         )  # fmt: skip
         self.kernels.append(made)
         return made

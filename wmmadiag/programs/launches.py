@@ -97,8 +97,8 @@ class Launcher:
     halves: bool = False  # whether it does half of what it does instead: the rest of each array stays as it was
     nested: NestedRaces = field(default_factory=NestedRaces)
     progress: BlockProgress = field(default_factory=BlockProgress)  # tells of long launches
-    # is told of each launch that is like none before
-    capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
+    # is told of each launch that is like none before; what it returns is called when that is done
+    capture: Callable[[Request, Sequence[DeviceMemory]], Callable[[], None]] | None = None
     _alike: dict[_Key, Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _lies: dict[int, int] = field(default_factory=dict)  # where each of them begins
@@ -166,8 +166,8 @@ class Launcher:
         """Run a launch that nothing is known of: how it ended, and what it touched, told and by addresses."""
         kernel = request.kernel
         arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
-        if self.capture is not None and self._alike_of(request).count == 1:
-            self.capture(request, memory)
+        first = self.capture is not None and self._alike_of(request).count == 1
+        done = self.capture(request, memory) if self.capture is not None and first else None
         launch = Launch(
             request.grid, request.block, arguments, request.shared, kernel.names, memory=memory, cluster=request.cluster
         )
@@ -214,6 +214,8 @@ class Launcher:
             end = died(fault)
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
             error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
+        if done is not None:
+            done()
         asked = emulated.options.checks
         left_out = sorted(set(asked) - set(watchable(emulated.kernel, launch, asked)))
         note = f"{kernel.name}: not watched for {' and '.join(left_out)}, since a cluster has more than 32 warps"

@@ -165,6 +165,12 @@ def take_record(
             _add(records, ReportedFinding("memory", "host-access", "error", message, place, hint=hint), "")
     if "captured" in record:
         result.captured.append({**record, "arguments": record["captured"], "where": _where(record)})
+    for one in result.captured if record.get("left") else ():
+        if one["number"] != record["number"]:
+            continue
+        one["arguments"] = [
+            {**each, "left": True} if each["name"] in record["left"] else each for each in one["arguments"]
+        ]
     if "findings" in record:
         where = _where(record)
         for one in record["findings"]:
