@@ -224,10 +224,12 @@ def _signal(number: int) -> str:
 def _host_lines(frames: Sequence[Mapping[str, Any]], program: BuiltProgram, *, inlined: bool = False) -> list[str]:
     """The lines of the program in a stack of calls, the innermost first; `inlined`: those of inlined calls, too."""
     found: list[str] = []
-    for one in frames:
+    interrupted = _interrupted(frames, program)
+    for number, one in enumerate(frames):
         if one["file"] != str(program.library):
             continue
-        asked = ["addr2line", *(["-i"] if inlined else []), "-e", str(program.library), hex(one["offset"] - 1)]
+        at = one["offset"] - (number != interrupted)  # other frames hold where their call returns to
+        asked = ["addr2line", *(["-i"] if inlined else []), "-e", str(program.library), hex(at)]
         with contextlib.suppress(OSError):
             said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
             for place in (line.split(" ")[0] for line in said.splitlines()):
@@ -235,3 +237,9 @@ def _host_lines(frames: Sequence[Mapping[str, Any]], program: BuiltProgram, *, i
                     place = os.path.normpath(place)
                     found.append(os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place)
     return found
+
+
+def _interrupted(frames: Sequence[Mapping[str, Any]], program: BuiltProgram) -> int:
+    """Which frame a signal interrupted, if one did: behind the runtime's handler, and what the system calls that by."""
+    ours = next((number for number, one in enumerate(frames) if one["file"] != str(program.runtime)), 0)
+    return ours + 1 if ours and frames[ours]["file"] != str(program.library) else -1
