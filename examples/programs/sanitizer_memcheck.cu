@@ -35,6 +35,13 @@ int main(int argc, char** argv) {
             cudaFree(x);
             cudaFree(x);
             return 0;
+        case 5:  // with --keep-going all three are found in one run
+            misaligned<<<1, 1>>>(reinterpret_cast<char*>(x));
+            cudaDeviceSynchronize();
+            wild<<<1, 1>>>();
+            cudaDeviceSynchronize();
+            past_shared<<<1, 32>>>(x);
+            break;
     }
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s\n", cudaGetErrorName(error));

@@ -27,7 +27,7 @@ def runs() -> list[Any]:
         expected = tomllib.loads(path.read_text("utf-8"))
         sources = [path.parent / name for name in expected.get("sources", [f"{path.stem}.cu"])]
         for run in expected["run"]:
-            arguments = run.get("arguments", [])
+            arguments = [*run.get("options", []), *run.get("arguments", [])]
             marks = [pytest.mark.xfail(reason=run["missed"], strict=True)] if "missed" in run else []
             found.append(pytest.param(sources, run, id="-".join([path.stem, *arguments]), marks=marks))
     return found
@@ -41,7 +41,8 @@ def test_example_program(
 ) -> None:
     record = tmp_path / "run.json"
     arguments = expected.get("arguments", [])
-    words = ["run", "--json", str(record), *map(str, sources), *(["--", *arguments] if arguments else [])]
+    options = expected.get("options", [])
+    words = ["run", "--json", str(record), *options, *map(str, sources), *(["--", *arguments] if arguments else [])]
     exit_code = main(words)
     said = capfd.readouterr()
     findings = [one["finding"] for one in json.loads(record.read_text("utf-8"))["found"]]

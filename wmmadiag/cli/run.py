@@ -63,6 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--default-stream", choices=("legacy", "per-thread"), default="legacy", help="as nvcc has it (default: legacy)"
     )
+    parser.add_argument(
+        "--keep-going", action="store_true",
+        help="a launch that dies is told, and the program goes on as if it had not (else it gets CUDA's sticky error)",
+    )  # fmt: skip
     parser.add_argument("--leaks", action="store_true", help="tell of memory that is never freed")
     add_budget(parser, "each launch")
     parser.add_argument("--timeout", type=seconds, metavar="S", default=None, help="wall time of the program")
@@ -107,6 +111,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
         use_cache=not args.no_cache, instructions=args.budget_instructions or 0, seconds=args.budget_seconds or 0.0,
         sample=args.sample_blocks, memory=args.memory, leaks=args.leaks, per_thread=per_thread,
+        keep_going=args.keep_going,
     )  # fmt: skip
     program = build(sources, options, host_options=args.host_option)
     if program.main is None:

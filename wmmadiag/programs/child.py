@@ -311,8 +311,9 @@ class Served:
                 findings=[dataclasses.asdict(one) for one in outcome.findings], kernel=request.kernel.name,
                 place=request.place, number=self.launcher.launches, grid=request.grid, block=request.block,
             )  # fmt: skip
-        error, instructions = int(outcome.error), outcome.instructions
-        if not error:
+        instructions = outcome.instructions
+        error = 0 if self.spec.keep_going else int(outcome.error)
+        if not outcome.error:
             for kernel, one in list(self.device.launched(request.kernel)):
                 parameters = one.parameters[: kernel.parameter_bytes]
                 nested = dataclasses.replace(

@@ -30,6 +30,7 @@ class ProgramSpec:
     memory: int = 0  # bytes that the device has
     leaks: bool = False  # whether memory that is never freed is told
     per_thread: bool = False  # whether each thread's default stream is its own
+    keep_going: bool = False  # whether a launch that dies is told and nothing more: the program sees no error
     idle: str = ""  # the plain name of a kernel that does nothing; "*": all
     halves: bool = False  # whether it does half of what it does instead
 
