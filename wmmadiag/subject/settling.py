@@ -20,6 +20,7 @@ from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_session import CardSession, most_tried, session_for, usual_backend
 from wmmadiag.subject.drafts.other_sizes import resized_cards
 from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.unsaid import unsaid_meanings
 
 _OTHER_SIZES = 2
 _PART = 0.5  # of the elements: a mask alone makes a third of them alike
@@ -35,8 +36,11 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
         session: to run other readings in, without checks.
         check: the whole check of another card.
     """
-    if card.derived is None or report.status == "passed" or _is_error(report):
+    if card.derived is None or _is_error(report):
         return report
+    if report.status == "passed":
+        judged = {case.case for case in report.cases}
+        return _named(report, " and ".join(unsaid_meanings(card, [case for case in card.cases if case.name in judged])))
     if _is_read_right(report):
         return _as_sized(card, _as_launched(card, _without_ragged(report)), check)
     tried = TriedReading()
