@@ -151,3 +151,66 @@ int main() { sleep(60); return 0; }
 """)
     assert main(["check", str(path)]) == 0
     assert "did not end within 1 s" in capsys.readouterr().out
+
+
+SCALED = """
+#include <cmath>
+#include <cstdio>
+#include <mma.h>
+#include <cuda_fp16.h>
+using namespace nvcuda;
+__constant__ float scale;
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, 0.0f);
+    int row = blockIdx.y * 16, col = blockIdx.x * 16;
+    for (int k = 0; k < K; k += 16) {
+        wmma::load_matrix_sync(a, A + row * K + k, K);
+        wmma::load_matrix_sync(b, B + k * N + col, N);
+        wmma::mma_sync(c, a, b, c);
+    }
+    for (int i = 0; i < c.num_elements; ++i) c.x[i] *= scale;
+    wmma::store_matrix_sync(C + row * N + col, c, N, wmma::mem_row_major);
+}
+__global__ void fill(half* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = __float2half(i % 7 - 3);
+}
+int main() {
+    const int M = 32, N = 48, K = 64;
+    static half a[M * K], b[K * N];
+    static float c[M * N];
+    half *A, *B;
+    float *C, by = 1.5f;
+    cudaMalloc(&A, sizeof a); cudaMalloc(&B, sizeof b); cudaMalloc(&C, sizeof c);
+    cudaMemset(A, 0, sizeof a); cudaMemset(B, 0, sizeof b); cudaMemset(C, 0, sizeof c);
+    cudaMemcpyToSymbol(scale, &by, sizeof by);
+    fill<<<M * K / 256, 256>>>(A, M * K);
+    fill<<<K * N / 256, 256>>>(B, K * N);
+    gemm<<<dim3(N / 16, M / 16), 32>>>(A, B, C, M, N, K);
+    cudaMemcpy(a, A, sizeof a, cudaMemcpyDeviceToHost);
+    cudaMemcpy(b, B, sizeof b, cudaMemcpyDeviceToHost);
+    cudaMemcpy(c, C, sizeof c, cudaMemcpyDeviceToHost);
+    for (int m = 0; m < M; ++m)
+        for (int n = 0; n < N; ++n) {
+            float sum = 0;
+            for (int k = 0; k < K; ++k) sum += __half2float(a[m * K + k]) * __half2float(b[k * N + n]);
+            if (std::fabs(c[m * N + n] - by * sum) > 1e-3f) return puts("FAILED"), 1;
+        }
+    return puts("PASSED"), 0;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("there", "code"), [("1.5f", 0), ("1.25f", 1)])
+def test_a_kernel_over_memory_that_its_main_sets_is_judged_by_its_main(tmp_path, capsys, there, code):
+    path = tmp_path / "scaled.cu"
+    path.write_text(SCALED.replace("c.x[i] *= scale", f"c.x[i] *= scale * ({there} / 1.5f)"))
+    assert main(["check", str(path)]) == code
+    said = capsys.readouterr().out
+    assert "WRONG as gemm" not in said
+    if not code:  # without any of its kernels it would compare nought with nought
+        assert "ok by the program's own comparison, which fails where this kernel does nothing" in said

@@ -179,3 +179,36 @@ def test_what_is_found_at_sizes_that_nobody_said_alone_is_asked(tmp_path):
 def test_what_is_found_at_all_sizes_is_wrong(tmp_path):
     report = rows_checked(tmp_path, "if (lane < 128 - 8) __syncthreads(); else __syncthreads();")
     assert report.status == "failed"
+
+
+SCALED = "for (int i = 0; i < c.num_elements; i++) c.x[i] *= scale[1];"
+SETS = "void prepare(const float* by) { cudaMemcpyToSymbol(scale, by, sizeof scale); }\n"
+
+
+@pytest.mark.parametrize(
+    ("declared", "host", "code"),
+    [
+        ("__constant__ float scale[2];", SETS, 3),
+        ("__constant__ float scale[2];", "", 3),
+        ("__device__ float scale[2];", SETS, 3),
+        ("__device__ float scale[2];", "", 1),
+        ("__constant__ float scale[2] = {1, 2};", "", 1),
+        ("__constant__ float scale[2] = {2, 1};", SETS, 0),
+    ],
+)
+def test_what_the_host_sets_and_no_argument_holds_makes_no_kernel_wrong(tmp_path, declared, host, code):
+    text = GEMM.replace("__global__", f"{declared}\n__global__", 1) + host + LAUNCH
+    report = checked(tmp_path, {**ROWS, "EPILOGUE": SCALED}, text, computes="gemm")
+    assert report.exit_code == code, [case.problem for case in report.cases]
+    problem = report.cases[0].problem
+    assert (problem is not None and problem.message.startswith("scale holds what the source gives at first")) == (
+        code == 3
+    )
+
+
+def test_a_diagnosis_names_what_the_host_sets(tmp_path):
+    text = GEMM.replace("__global__", "__constant__ float scale[2];\n__global__", 1) + SETS + LAUNCH
+    checked(tmp_path, {**ROWS, "EPILOGUE": SCALED}, text)
+    found = wmmadiag.diagnosis(tmp_path / "k.cu", computes="gemm")
+    assert any("scale holds what the source gives at first" in one for one in found.assumed)
+    assert "proven" not in {cause.verdict for cause in found.causes}

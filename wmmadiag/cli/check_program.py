@@ -179,9 +179,14 @@ def check_program(
         if time.perf_counter() - begun < limit:
             made.judged.append((launch["where"], _judged(task, launch)))
     if made.passed and not settled(outcome) and made.compares is None:
-        idle = replace(spec, checks="none", capture=False, schedules=0, idle=own or "*")
         name = str(task.path.with_suffix(""))
-        made.compares, made.partly = _compares(program, idle, name, [], made.result.status, limit)
+        # Without any kernel there may be nothing to compare: inputs are made by kernels, too.
+        for kernel in (own or "*", *([] if own else _taken(outcome, made.result))):
+            idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel)
+            made.compares, made.partly = _compares(program, idle, name, [], made.result.status, limit)
+            made.compared = kernel.strip("*")
+            if made.compares or made.partly:
+                break
     if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
         left = max(limit, _ALL * limit - spent)
         found = _called_otherwise(task, own, options, spec, limit, left, at_its_own=not made.result.ended)
@@ -205,6 +210,13 @@ def _compares(
         return False, False
     partly = ends_so(replace(idle, halves=True))
     return not partly, partly
+
+
+def _taken(outcome: TaskOutcome, result: ProgramResult) -> list[str]:
+    """The plain name of the one kernel that the source's check is about, if the program launches others, too."""
+    taken = {base_name(one.entry) for one in outcome.report.compiled} if outcome.report is not None else set()
+    launched = {base_name(one["kernel"]) for one in result.captured}
+    return list(taken) if len(taken) == 1 and taken < launched else []
 
 
 def _launches(result: ProgramResult, kernel: str) -> bool:

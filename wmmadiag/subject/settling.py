@@ -9,7 +9,7 @@ asks the one question whose answer decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -18,11 +18,13 @@ from wmmadiag.results.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.alternatives import TriedReading, alternatives, elements
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_session import CardSession, most_tried, session_for, usual_backend
+from wmmadiag.subject.drafts.device_variables import set_by_the_host
 from wmmadiag.subject.drafts.other_sizes import resized_cards
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.unsaid import unsaid_meanings
 
 _OTHER_SIZES = 2
+_SETS = "no card can set it: `wmmadiag run {}`, if its main does; or make it a parameter of the kernel"
 _PART = 0.5  # of the elements: a mask alone makes a third of them alike
 
 CheckCard = Callable[[Card], KernelReport]
@@ -78,7 +80,8 @@ def read_right(card: Card, arch: str, check: CheckCard) -> Card:
             return other
         tried.work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
     if tried.card is None or not tried.best or tried.part < _PART:
-        return card
+        unset = _unset(set_by_the_host(card.derived.kernel))
+        return replace(card, assumed=(*card.assumed, unset)) if unset else card
     near = f"{tried.best}, with which {tried.part:.0%} of the elements are near"
     return replace(tried.card, assumed=(*tried.card.assumed, near))
 
@@ -199,6 +202,9 @@ def _unsettled(card: Card, report: KernelReport, tried: TriedReading) -> KernelR
         and not tried.cut
         and (tried.ran or _sizes_known(card))
     ):
+        if names := set_by_the_host(derived.kernel):
+            question = Problem("undecided", _unset(names), hint=_SETS.format(card.path))
+            return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
         return replace(
             report, assumed=(*report.assumed, f"the reading that its names tell: none of {tried.count} others is right")
         )
@@ -206,6 +212,12 @@ def _unsettled(card: Card, report: KernelReport, tried: TriedReading) -> KernelR
     if derived.doubt:
         report = replace(report, cases=tuple(map(_with_problem_noted, report.cases)))
     return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
+
+
+def _unset(names: Sequence[str]) -> str:
+    """What is assumed of variables that the host sets, a clause; "" for none."""
+    hold = "holds" if len(names) == 1 else "hold"
+    return f"{' and '.join(names)} {hold} what the source gives at first, and the host sets it" if names else ""
 
 
 def _with_problem_noted(case: CaseResult) -> CaseResult:

@@ -98,7 +98,7 @@ def _readers(
     program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], ones: Sequence[str]
 ) -> list[_Reader]:
     """The kernel and what it calls, each with what is passed for its parameters."""
-    reached = list(_reached(program, kernel))
+    reached = list(functions_reached(program, kernel))
     readers = [_Reader(one.source, one.function.body, constants, ones) for one in reached]
     for one, reader in zip(reached[1:], readers[1:], strict=True):
         names = [parameter.name for parameter in one.function.parameters]
@@ -109,7 +109,7 @@ def _readers(
     return readers
 
 
-def _reached(program: HostProgram, kernel: HostFunction) -> Iterator[HostFunction]:
+def functions_reached(program: HostProgram, kernel: HostFunction) -> Iterator[HostFunction]:
     """The kernel and the device functions that it calls, by name."""
     waiting, seen = [kernel], {kernel.function.name}
     while waiting:
