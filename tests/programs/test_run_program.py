@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -239,6 +240,25 @@ int main(int, char** argv) {
 """
 
 
+LONG = r"""
+__global__ void first(int* x) { x[threadIdx.x] = 1; }
+template <int N> __global__ void wait(int* x) {
+    unsigned sum = threadIdx.x;
+    for (int i = 0; i < 1000000; ++i) sum = sum * 3 + (sum >> N);
+    x[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+int main(int argc, char**) {
+    int* x;
+    cudaMalloc(&x, 500 * 32 * 4);
+    first<<<1, 32>>>(x);
+    if (argc > 1)
+        for (volatile int i = 0;; ++i) {}
+    wait<7><<<500, 32>>>(x);
+    cudaDeviceSynchronize();
+}
+"""
+
+
 @pytest.mark.slow
 def test_limits_samples_and_reports_of_a_run(tmp_path: Path) -> None:
     right = run(tmp_path, TILES, "--sample-blocks", "3", "--leaks", "--", "1")
@@ -254,7 +274,14 @@ def test_limits_samples_and_reports_of_a_run(tmp_path: Path) -> None:
     assert (small.returncode, small.stdout) == (4, "no memory\n"), small.stderr
     endless = run(tmp_path, TILES, "--timeout", "0.8", "--", "3")
     assert endless.returncode == 3
-    assert "did not end within 0.8 s" in endless.stderr
+    assert "did not end within 0.8 s, and was ended before its first launch" in endless.stderr
+    assert "nothing found; the program was ended" in endless.stderr
+    long = run(tmp_path, LONG, "--timeout", "5", "--threads", "1")
+    said = re.search(r"and was ended in launch 2, of wait<7>: (\d+) of 500 blocks had begun", long.stderr)
+    assert said and 0 < int(said[1]) < 500, long.stderr
+    behind = run(tmp_path, LONG, "--timeout", "5", "--", "behind")
+    assert "and was ended in host code behind launch 1, of first" in behind.stderr, behind.stderr
+    assert "1 launch, nothing found" in behind.stderr
 
 
 @pytest.mark.slow

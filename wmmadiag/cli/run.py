@@ -192,7 +192,8 @@ def summary(result: ProgramResult) -> str:
     if result.unfollowed:
         watched += f", {result.unfollowed} too large to be compared with work in other streams"
     ended = f"exit status {result.status}" if result.status >= 0 else f"signal {-result.status}"
-    return f"wmmadiag: {launches}{watched}, {found}; the program's {ended}"
+    how_ended = "the program was ended" if result.ended else f"the program's {ended}"
+    return f"wmmadiag: {launches}{watched}, {found}; {how_ended}"
 
 
 def _record(result: ProgramResult) -> dict[str, object]:

@@ -6,6 +6,7 @@ import bisect
 import ctypes
 import dataclasses
 import json
+import mmap
 import os
 import pickle
 import resource
@@ -23,6 +24,7 @@ from wmmadiag.emulator import Budget, EmulatorOptions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.processes.life import bind_to_parent
 from wmmadiag.programs.build import BuiltProgram, read_program
+from wmmadiag.programs.progress import SHARED_BYTES
 from wmmadiag.programs.properties import device_properties
 from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.programs.symbols import Symbol
@@ -79,13 +81,10 @@ class _Host(ctypes.Structure):
 
 
 class Served:
-    """What the runtime asks of the process around it.
+    """What the runtime asks of the process around it."""
 
-    Attributes:
-        mode: how the runtime is loaded.
-    """
-
-    mode = ctypes.RTLD_GLOBAL
+    mode = ctypes.RTLD_GLOBAL  # how the runtime is loaded
+    shared: mmap.mmap | None = None  # memory in which the parent reads what launch runs
 
     def __init__(self, spec: ProgramSpec, folder: Path, runtime: Path, includes: Sequence[Path], findings: int) -> None:
         self.spec, self.findings = spec, findings
@@ -208,7 +207,7 @@ class Served:
             self.shadows[self.located() + one.start] = (one, address)
         checks = select(spec.checks)
         budget = Budget(spec.instructions, spec.seconds)
-        progress = BlockProgress()
+        progress = BlockProgress(shared=self.shared)
         how = EmulatorOptions(threads=spec.threads, budget=budget, checks=native_names(checks), begun=progress.address)
         self.device = DeviceHalf(
             self.program.units, spec.options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
@@ -378,11 +377,12 @@ def _own_name(symbol: str) -> str:
 
 def main() -> None:
     """Run the program that the words of the command line describe: its spec, descriptors, name, its own arguments."""
-    told, findings, watched, *words = sys.argv[1:]
+    told, findings, watched, shared, *words = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     bind_to_parent(int(watched))
     spec, folder, runtime, includes = pickle.loads(Path(told).read_bytes())
     served = Served(spec, folder, runtime, includes, int(findings))
+    served.shared = mmap.mmap(int(shared), SHARED_BYTES)
     for note in served.program.notes:
         served.send(note=note)
     if most := spec.memory:

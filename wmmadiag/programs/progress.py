@@ -1,8 +1,10 @@
-"""What a launch that takes long is at, on a terminal."""
+"""What a launch is at: on a terminal where it takes long, and for whoever ends a program."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,10 @@ from dataclasses import dataclass, field
 from wmmadiag.processes.waiting import telling
 
 _EVERY = 5.0
+_HEAD = struct.Struct("<QQQQ")  # of the running launch: blocks that have begun, blocks, number, bytes of its name
+_BEHIND = struct.Struct("<QQQ")  # all but the first, which the engine writes
+SHARED_BYTES = 1024
+"""Of the memory in which a program's process says what it is at."""
 
 
 @dataclass
@@ -18,21 +24,41 @@ class BlockProgress:
     """Tells of launches that run for more than five seconds: how many blocks have begun, and the time left."""
 
     wanted: bool = field(default_factory=sys.stderr.isatty)  # whether anybody looks: standard error is a terminal
+    shared: mmap.mmap | None = None  # memory of `SHARED_BYTES` that the parent reads when it ends the program
     # the blocks of the running launch that have begun, as the engine counts them
     begun: ctypes.c_uint64 = field(default_factory=ctypes.c_uint64)
+
+    def __post_init__(self) -> None:
+        if self.shared is not None:
+            self.begun = ctypes.c_uint64.from_buffer(self.shared)
 
     @property
     def address(self) -> int:
         """Of the count, for the engine; 0: nobody looks."""
-        return ctypes.addressof(self.begun) if self.wanted else 0
+        return ctypes.addressof(self.begun) if self.wanted or self.shared is not None else 0
+
+    def _share(self, number: int, name: str, blocks: int) -> None:
+        if self.shared is not None:
+            text = name.encode()[: SHARED_BYTES - _HEAD.size]
+            self.shared[_HEAD.size : _HEAD.size + len(text)] = text
+            _BEHIND.pack_into(self.shared, 8, blocks, number, len(text))
 
     @contextmanager
     def of(self, number: int, name: str, blocks: int) -> Iterator[None]:
         """Around a launch: its number, the kernel's name, and its blocks."""
+        self.begun.value = 0
+        self._share(number, name, blocks)
+        try:
+            with self._told(number, name, blocks):
+                yield
+        finally:
+            self._share(number, name, 0)
+
+    @contextmanager
+    def _told(self, number: int, name: str, blocks: int) -> Iterator[None]:
         if not self.wanted:
             yield
             return
-        self.begun.value = 0
         told = []
 
         def tell(seconds: float) -> None:
@@ -54,3 +80,28 @@ def said(seconds: float, begun: int, blocks: int) -> str:
     done = max(begun - 0.5, 0.0)
     left = f", about {seconds * (blocks - done) / done:.0f} s left" if 0 < done < blocks else ""
     return f"{seconds:.0f} s, {min(begun, blocks):,} of {blocks:,} blocks{left}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where a program stood that was ended."""
+
+    launches: int  # that had begun
+    kernel: str  # of the last one
+    # blocks of it, and how many had begun; `blocks` 0: no launch was running
+    blocks: int
+    begun: int
+
+    @classmethod
+    def of(cls, shared: bytes) -> Reached:
+        """What stands in the memory that its process wrote."""
+        begun, blocks, number, length = _HEAD.unpack_from(shared)
+        name = shared[_HEAD.size :][:length].decode("utf-8", "replace")
+        return cls(number, name, blocks, min(begun, blocks))
+
+    def __str__(self) -> str:
+        if not self.launches:
+            return "before its first launch"
+        if not self.blocks:
+            return f"in host code behind launch {self.launches}, of {self.kernel}"
+        return f"in launch {self.launches}, of {self.kernel}: {self.begun:,} of {self.blocks:,} blocks had begun"

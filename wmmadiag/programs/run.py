@@ -19,6 +19,7 @@ from typing import Any
 from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
+from wmmadiag.programs.progress import SHARED_BYTES, Reached
 from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.results.model import ReportedFinding
 
@@ -88,15 +89,21 @@ def run_program(
     served = (spec, program.library.parent, program.runtime, toolchain().includes)
     result = ProgramResult(0)
     records: dict[tuple[str, ...], ProgramFinding] = {}
-    with tempfile.NamedTemporaryFile(suffix=".pickle") as file, tempfile.TemporaryFile() as said:
+    with (
+        tempfile.NamedTemporaryFile(suffix=".pickle") as file,
+        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as shared,
+    ):
+        shared.truncate(SHARED_BYTES)
         pickle.dump(served, file)
         file.flush()
         ours, theirs = os.pipe()
         watched, life = os.pipe()
+        handed = [theirs, watched, shared.fileno()]
         start = f"import sys; sys.path[:] = {sys.path!r}; from wmmadiag.programs.child import main; main()"
         process = subprocess.Popen(
-            [sys.executable, "-c", start, file.name, str(theirs), str(watched), name, *arguments],
-            pass_fds=[theirs, watched],
+            [sys.executable, "-c", start, file.name, *map(str, handed), name, *arguments],
+            pass_fds=handed,
             start_new_session=True,
             stdin=subprocess.DEVNULL if quiet else None,
             stdout=said if quiet else output,
@@ -121,8 +128,11 @@ def run_program(
             os.close(life)
         said.seek(0)
         result.output = said.read().decode("utf-8", "replace")
+        shared.seek(0)
+        reached = Reached.of(shared.read())
     if cut_off.is_set():
-        result.ended = f"the program did not end within {seconds:g} s, and was ended"
+        result.ended = f"the program did not end within {seconds:g} s, and was ended {reached}"
+        result.launches = max(result.launches, reached.launches)
     result.found = list(records.values())
     if result.status < 0 and not result.crash and not cut_off.is_set():
         result.crash = f"ended by {_signal(-result.status)}"
