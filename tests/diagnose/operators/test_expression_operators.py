@@ -242,6 +242,7 @@ YIELDS = [
     ),
     ("factor_more", "float x = a[0]; out[0] = x;", "float x = a[0] * alpha"),
     ("term_more", "int r = threadIdx.x, t = m + r; bool f = t < n; if (!f) out[0] = m >> r;", "m >> t - n"),
+    ("term_more", "int k0 = blockIdx.x, c = threadIdx.x; if (n - c > 8) out[0] = a[k0 + c];", "n - c - k0 > 8"),
     ("term_more", "int k0 = blockIdx.x; int r = threadIdx.x; out[k0 + r] = a[r];", "a[r + k0]"),
     (
         "donor",
@@ -318,6 +319,8 @@ YIELDS = [
         "out[i / sizes.cols] = a[i % sizes.cols]",
     ),
     ("quotient_and_remainder", "int i = threadIdx.x; out[i % 8] = a[i / 8];", "out[i % 4] = a[i / 4]"),
+    ("quotient_and_remainder", "int l = threadIdx.x; int x = l % 16, y = l % 2 * 8; out[x] = a[y];", "y = l / 16 * 8;"),
+    ("quotient_and_remainder", "int l = threadIdx.x; int x = l & 7, y = l & 1; out[x] = a[y];", "y = l >> 3;"),
     (
         "quotient_and_remainder",
         "int i = blockIdx.x; int x = i / (m * sizes.rows); int y = i % (n * m); out[x] = a[y];",
@@ -406,6 +409,7 @@ NEVER = [
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("regrouped", "out[0] = b[0] - a[0] * alpha;", "(b[0] - a[0]) * alpha"),
+    ("quotient_and_remainder", "int l = threadIdx.x; int x = l & 6, y = l & 5; out[x] = a[y];", "l >>"),  # no bits left
     (
         "quotient_and_remainder",
         "int i = blockIdx.x, j = blockIdx.y; int x = i / m; int y = j % n; out[x] = a[y];",
@@ -424,6 +428,7 @@ NEVER = [
     ("named", "int t = threadIdx.x / 4; out[t] = a[threadIdx.x / 8];", "a[t]"),
     ("named", "{ int t = threadIdx.x / 4; out[t] = a[0]; } out[0] = a[threadIdx.x / 4];", "a[t]"),
     ("begun", f"{FRAGMENT} wmma::fill_fragment(f, 0.0f); out[0] = f.x[0];", "load_matrix_sync"),
+    ("term_more", "int k0 = blockIdx.x, c = threadIdx.x; if (n - c > 8) out[0] = a[k0 + c];", "n - c + k0"),
     (
         "term_more",  # what is a factor somewhere is a size
         "int more = n - m, r = threadIdx.x, c = threadIdx.y; out[0] = a[n + more * m]; if (c > r) out[1] = a[1];",

@@ -294,6 +294,12 @@ YIELDS = [
         "++i; begin += count;",
     ),
     ("alike", f"{SHARED} s[t] = a[t * n + 4]; __syncthreads(); out[t] = b[t * n + 5];", "b[t * n + 4]"),
+    (  # of the other axis
+        "alike",
+        "int ih = threadIdx.y, iw = threadIdx.x, size_h = m, size_w = n;"
+        " int ph = ih * size_h + m; int pw = iw * size_h + m; out[ph] = a[pw];",
+        "int pw = iw * size_w + m;",
+    ),
     ("alike", "float x = a[m] * a[m]; float y = b[n] * b[m]; out[0] = x + y;", "b[n] * b[n]"),
     (
         "companion",
@@ -565,6 +571,11 @@ NEVER = [
     ),
     ("advanced", "const int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; }", "stage ^= 1;"),
     ("advanced", "int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; ++stage; }", "stage ^= 1;"),
+    (
+        "alike",
+        "int p = m, q = n, h = m, w = n; int x = p * h; int y = q * h; out[x] = a[y + w];",
+        "q * w",
+    ),  # nothing says so
     ("alike", "float x = a[m] * 2; float y = b[n] * 2; out[0] = x + y;", "float y = a[n]"),
     (
         "companion",

@@ -34,7 +34,7 @@ class Partners:
         self._summed: set[str] = set()
         self._offsets: dict[str, Expression] = {}
         further: dict[str, Expression] = {}
-        # Terms, by another term of the same sum.
+        # Terms, by another term of the same sum, with whether only one of both is subtracted.
         self._beside: dict[str, dict[str, tuple[Expression, bool]]] = defaultdict(dict)
         # Of what `w` is added to `x / p`, by `x`: `w` and `p`.
         self._in_units: dict[str, list[tuple[Expression, Expression]]] = defaultdict(list)
@@ -139,13 +139,13 @@ class Partners:
         return self._visible(one, list((beside | self._offsets).values()), {*own}, most)
 
     def terms(self, one: Expression) -> Iterator[tuple[Text, bool]]:
-        """What is added to one of its terms elsewhere, with whether it is subtracted; `w * p`, too, where `w` is added
-        to `x / p`."""
-        own = dict.fromkeys(part.expression.text for part in sums.terms(one))  # in their order
+        """What is added to one of its terms elsewhere, with whether it is subtracted, as from a term that is; `w * p`,
+        too, where `w` is added to `x / p`."""
+        own = {part.expression.text: part.negative for part in sums.terms(one)}  # in their order
         found: dict[str, tuple[Expression, bool]] = {}
-        for text in own:
-            for key, held in self._beside[text].items():
-                found.setdefault(key, held)
+        for text, less in own.items():
+            for key, (part, negative) in self._beside[text].items():
+                found.setdefault(key, (part, negative != less))
         for atom in self._pool.at(one):
             # What nothing uses is likeliest to have been left out here.
             idle = atom.root == atom.text and atom.text not in self._pool.roles
@@ -192,7 +192,9 @@ class Partners:
                 continue
             for second in held:
                 if second is not first and not second.expression.type.address:
-                    self._beside[second.expression.text].setdefault(kept.text, (kept, first.negative))
+                    self._beside[second.expression.text].setdefault(
+                        kept.text, (kept, first.negative != second.negative)
+                    )
 
     def _visible(self, one: Expression, listed: list[Expression], own: set[str], most: int = _MOST) -> Iterator[Text]:
         found = (part for part in listed if part.text not in own and self._pool.visible(part, one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 
@@ -14,6 +15,19 @@ def difference(one: str, other: str) -> dict[str, str]:
     if len(first) != len(second) or not {part for part in first if part != "_"} & set(second):
         return {one: other} if one != other else {}
     return {a: b for a, b in zip(first, second, strict=True) if a != b}
+
+
+def core(one: str, other: str) -> tuple[str, str]:
+    """What is left of two names without what both begin and end with."""
+    start = _shared(one, other)
+    one, other = one[start:], other[start:]
+    end = _shared(one[::-1], other[::-1])
+    return one[: len(one) - end], other[: len(other) - end]
+
+
+def _shared(one: str, other: str) -> int:
+    """How many letters both begin with."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def with_parts(name: str, parts: Mapping[str, str]) -> str:

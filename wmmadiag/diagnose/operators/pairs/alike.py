@@ -10,7 +10,9 @@ from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.renaming import core, with_parts
 from wmmadiag.diagnose.operators.shapes import Shapes, Token, leaves, made_of, shapes
 
 _MOST_OTHERS = 6
@@ -19,7 +21,8 @@ _MOST_DIFFERENCES = 10
 
 @operator
 def alike(program: Program) -> Iterator[Draft]:
-    """A name or number that a statement of the same shape, with the names of this one, has otherwise."""
+    """A name or number that a statement of the same shape, with the names of this one, has otherwise; `p.d_w` for the
+    `p.d_h` that `y = q_w * p.d_h` has in common with `x = q_h * p.d_h`."""
     known = shapes(program)
     for one in program.statements:
         others = known.like(one)
@@ -75,6 +78,22 @@ def _towards(program: Program, known: Shapes, one: Statement, others: list[State
                 yield replaced(place, Text(made_of(place, text), precedence.POSTFIX), note)
             else:
                 yield Draft((one.unit.edit(token.start, token.end, text),), "static", one.role, note)
+        for token, text in _common(own, known.tokens(other)):
+            place = places.get(token.start)
+            if place is not None and text != token.text:
+                made = made_of(place, text)
+                if any(atom.text == made for atom in pools(program).at(place)):
+                    yield replaced(place, Text(made, precedence.POSTFIX))
+
+
+def _common(own: tuple[Token, ...], other: tuple[Token, ...]) -> Iterator[tuple[Token, str]]:
+    """The names that both have, with the parts renamed in which their other names differ."""
+    both = list(zip(own, other, strict=True))
+    differing = [(one.text, two.text) for one, two in both if one.text != two.text and "name" == one.kind == two.kind]
+    parts = {two: one for one, two in (core(*texts) for texts in differing)}
+    for one, two in both if len(differing) > 1 else ():
+        if one.kind == "name" and one.text == two.text:
+            yield one, with_parts(one.text, parts)
 
 
 def _odd(own: tuple[Token, ...], other: tuple[Token, ...]) -> Iterator[tuple[Token, str]]:

@@ -29,14 +29,14 @@ _Pair = tuple[Expression, Expression]
 def quotient_and_remainder(program: Program) -> Iterator[Draft]:
     """`x / n` and `x % n`, in one statement or in two that are near, exchanged; and both, as they are or exchanged,
     with another `n`: by which the program splits something, beside it, half or twice it. `x >> 3` and `x & 7`
-    likewise. `x / n` or `x % m` where `x / m` and `x % n` stand near each other."""
+    likewise. What `x / n` or `x % n` leaves of `x` for another such part of it that stands near."""
     pool = pools(program)
     every = list(splits(program.all_expressions()))
     for pair in _pairs(program.expressions):
-        if pair[0].operator == "/" and not _even(*pair):
-            for one, beside in (pair, pair[::-1]):
-                if pool.visible(beside.operands[1], one):
-                    yield replaced(one.operands[1], text_of(beside.operands[1]))
+        for one, beside in (pair, pair[::-1]) if not _even(*pair) and not _even(*pair[::-1]) else ():
+            rest = _rest(beside)
+            if rest is not None and pool.visible(beside.operands[1], one):
+                yield replaced(one, rest)
     divisors = {one.operands[1].text: one.operands[1] for pair in every for one in pair if one.operator == "/"}
     for quotient, remainder in splits(program.expressions):
         note = f"{quotient.text} and {remainder.text} exchanged"
@@ -57,21 +57,18 @@ def quotient_and_remainder(program: Program) -> Iterator[Draft]:
 
 def splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
     """Quotient and remainder of the same number by the same, that stand near each other."""
-    return (pair for pair in _pairs(expressions) if _even(*pair))
+    for pair in _pairs(expressions):
+        yield from (each for each in (pair, pair[::-1]) if _even(*each))
 
 
 def _pairs(expressions: Sequence[Expression]) -> Iterator[_Pair]:
-    """The same, by whatever."""
+    """Parts of the same number that stand near each other."""
     held: dict[tuple[int, str], list[Expression]] = defaultdict(list)
     for one in expressions:
         if one.kind == "binary" and one.operator in ("/", "%", ">>", "&") and one.type.whole and not one.fixed:
             held[id(one.statement.function), one.operands[0].text].append(one)
     for parts in held.values():
-        for first, second in itertools.combinations(parts, 2):
-            for quotient, remainder in ((first, second), (second, first)):
-                signs = quotient.operator, remainder.operator
-                if signs in (("/", "%"), (">>", "&")) and _near(quotient, remainder):
-                    yield quotient, remainder
+        yield from (pair for pair in itertools.combinations(parts, 2) if _near(*pair))
 
 
 def _near(quotient: Expression, remainder: Expression) -> bool:
@@ -83,11 +80,23 @@ def _near(quotient: Expression, remainder: Expression) -> bool:
 
 
 def _even(quotient: Expression, remainder: Expression) -> bool:
-    """Whether both are by the same."""
-    by, of = quotient.operands[1].text, remainder.operands[1].text
-    if quotient.operator == "/":
-        return by == of
-    return by.isdecimal() and of.isdecimal() and int(by) < 64 and int(of) == (1 << int(by)) - 1
+    """Whether they are quotient and remainder by the same."""
+    return quotient.operator in ("/", ">>") and _written(_rest(quotient)) == _written(text_of(remainder))
+
+
+def _written(one: Text | None) -> str:
+    return "".join(one.text.split()) if one is not None else ""
+
+
+def _rest(one: Expression) -> Text | None:
+    """The other part of a number that is split so; None where that is not known."""
+    of, by = text_of(one.operands[0]), one.operands[1]
+    if one.operator in ("/", "%"):
+        return binary(of, "%" if one.operator == "/" else "/", text_of(by))
+    number = int(by.text) if by.text.isdecimal() else 0
+    if one.operator == ">>":
+        return binary(of, "&", Text(str((1 << number) - 1))) if 0 < number < 64 else None
+    return binary(of, ">>", Text(str(number.bit_length()))) if number and not number & (number + 1) else None
 
 
 def _holds(one: Expression, other: Expression) -> bool:
