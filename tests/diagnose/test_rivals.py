@@ -8,7 +8,7 @@ from typing import Any
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.rivals import _nearby
+from wmmadiag.diagnose.rivals import _nearby, rivals_of
 
 TEXT = b"""__device__ int row_of(int lane) {
     return lane / 4;
@@ -48,3 +48,15 @@ def test_what_a_line_or_the_text_that_is_put_in_calls_is_tried() -> None:
 def test_what_does_the_same_elsewhere_is_tried_once() -> None:
     assert lines(one(5, "mends"), [one(8, "mends"), one(8)]) == [8]
     assert lines(one(5, "mends"), [one(7, "mends")]) == [7]
+
+
+def test_beside_two_that_mend_together_only_the_likelier_changes_are_tried() -> None:
+    ledger = SimpleNamespace(spent=False, effort=SimpleNamespace(wider=1), note=len)  # a second round needs more
+    mends = SimpleNamespace(tried=SimpleNamespace(ranked=one(5, "mends")))
+    found: Any = SimpleNamespace(ledger=ledger, steps=[SimpleNamespace(ranked=one(8, "helps"))], answers=[mends])
+    base: Any = SimpleNamespace(run=SimpleNamespace(findings=[]), trials=SimpleNamespace(try_batch=list))
+    known: Any = SimpleNamespace(ranked=one(6))
+    rest = rivals_of(found, base, {"k.cu": parse(TEXT, "k.cu")}, [one(7), one(6), one(6, "also"), one(4)], [known])
+    assert [(each.ranked.line[1], each.ranked.change.note) for each in rest] == [(7, "other"), (6, "also")]
+    ledger.spent = True
+    assert not rivals_of(found, base, {}, [one(7)], [])

@@ -48,7 +48,8 @@ def rivals_of(
     if found.ledger.spent:
         return []
     several = [*(one.ranked for one in found.steps), found.answers[0].tried.ranked]
-    return _tried(found, base, _nearby(found, base, sources, several, order, {one.ranked.change for one in tried}))
+    done = {one.ranked.change for one in tried}
+    return _tried(found, base, _nearby(found, base, sources, several, order, done, wider=False))
 
 
 def _tried(found: Examined, base: Base, some: Sequence[Ranked]) -> list[Tried]:
@@ -64,6 +65,8 @@ def _nearby(
     right: Sequence[Ranked],
     order: Sequence[Ranked],
     done: Set[Change],
+    *,
+    wider: bool = True,
 ) -> list[Ranked]:
     lines = [one.line for one in right]
     if any(puts_in_order(one.change) for one in right):
@@ -77,10 +80,10 @@ def _nearby(
     rest += [one for one in left if one.line in inside][:_RIVALS]
     said = {(one.change.operator, one.change.note) for one in right}
     rest += [one for one in left if (one.change.operator, one.change.note) in said and one not in rest][:_SAME]
-    if found.ledger.effort.wider:
+    if wider and found.ledger.effort.wider:
         places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
-        _, wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, known=order, places=places)
-        rest += wider[: _RIVALS // 2]
+        _, more = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, known=order, places=places)
+        rest += more[: _RIVALS // 2]
     return rest
 
 
