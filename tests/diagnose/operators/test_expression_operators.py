@@ -218,6 +218,16 @@ YIELDS = [
     ("carried", "float x = a[0] * alpha; out[0] = x - b[0];", "float x = a[0]; out[0] = x * alpha - b[0]"),
     (
         "carried",
+        "float x = a[0]; out[0] = (m < n ? x * alpha : 0.0f) + b[0];",
+        "float x = a[0] + b[0]; out[0] = m < n ? x * alpha : 0.0f;",
+    ),
+    (
+        "carried",
+        "float x = a[0] + b[0]; out[0] = m < n ? x * alpha : 0.0f;",
+        "float x = a[0]; out[0] = (m < n ? x * alpha : 0.0f) + b[0];",
+    ),
+    (
+        "carried",
         "float x = sqrtf(a[0] * alpha); if (m < n) x += b[0]; out[0] = x;",
         "float x = a[0] * alpha; if (m < n) x += b[0]; out[0] = sqrtf(x);",
     ),
@@ -463,6 +473,7 @@ NEVER = [
         "{-INFINITY, -INFINITY}",
     ),  # they begin with different numbers
     ("identity", "float x = 0.0f; x = fmaxf(a[0], a[1]); out[0] = x;", "float x = -INFINITY"),  # nothing is accumulated
+    ("carried", "float x = a[0]; out[0] = x > 0.0f ? alpha : b[0];", "x + alpha"),  # what it decides is no part of it
     ("carried", "float x = fmaxf(a[0], alpha); out[0] = x + b[0];", "fmaxf(x, alpha)"),  # of two numbers
     ("carried", "float x = a[0]; { float y = b[0]; out[0] = x + y; }", "float x = a[0] + y"),  # not known there
     ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),

@@ -47,7 +47,9 @@ def carried(program: Program) -> Iterator[Draft]:
             kept, term = whole.operands
             for use in uses:
                 if whole.end < use.start and pool.visible(term, use) and name not in term.names:
-                    yield _both(whole, text_of(kept), use, binary(Text(name), whole.operator, text_of(term)))
+                    around = _around(use)
+                    for last in (use, around) if around is not use and whole.operator in ("+", "-") else (use,):
+                        yield _both(whole, text_of(kept), last, binary(text_of(last), whole.operator, text_of(term)))
 
 
 def _functions(use: Expression, wholes: list[Expression]) -> Iterator[Draft]:
@@ -69,16 +71,15 @@ def _applied(one: Expression) -> bool:
 
 
 def _terms(pool: Pools, name: str, use: Expression, wholes: list[Expression]) -> Iterator[Draft]:
-    """A term of a sum in which a variable is used as a factor of another term: to where the variable is made."""
-    around = use
-    while around.parent is not None and _plain(around.parent):
-        around = around.parent
+    """A term of a sum in which a variable is used as a factor of another term, perhaps under a condition: to where the
+    variable is made."""
+    around = _around(use)
     held = sums.terms(around)
     if around is use.parent or not 1 < len(held) <= _MOST_USES:
         return
     for gone in held:
         term, rest = gone.expression, [one for one in held if one is not gone]
-        if gone.negative or name in term.text or any(one.negative for one in rest):
+        if gone.negative or name in [part.text for part in term.under()] or any(one.negative for one in rest):
             continue
         left = text_of(rest[0].expression)
         for one in rest[1:]:
@@ -96,6 +97,18 @@ def _both(first: Expression, text: Text, second: Expression, other: Text) -> Dra
 def _plain(one: Expression) -> bool:
     """Whether it is a sum or product of two real numbers."""
     return one.kind == "binary" and one.operator in _OPERATORS and one.type.kind in ("float", "half")
+
+
+def _around(one: Expression) -> Expression:
+    """The whole value that a variable is a part of, perhaps under a condition."""
+    while one.parent is not None and (_plain(one.parent) or _chosen(one)):
+        one = one.parent
+    return one
+
+
+def _chosen(one: Expression) -> bool:
+    """Whether it is what a conditional may come to."""
+    return one.parent is not None and one.parent.kind == "conditional" and one.number > 0
 
 
 def _made(one: Expression) -> str:
