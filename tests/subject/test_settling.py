@@ -212,3 +212,13 @@ def test_a_diagnosis_names_what_the_host_sets(tmp_path):
     found = wmmadiag.diagnosis(tmp_path / "k.cu", computes="gemm")
     assert any("scale holds what the source gives at first" in one for one in found.assumed)
     assert "proven" not in {cause.verdict for cause in found.causes}
+
+
+@pytest.mark.parametrize("flag", ["int relu", "bool use_relu"])
+def test_a_flag_called_as_what_it_switches_on_is_on(tmp_path, flag):
+    text = GEMM.replace("int K)", f"int K, {flag})") + LAUNCH.replace("int k)", f"int k, {flag})").replace(
+        "n, k);", "n, k, X);"
+    )
+    parts = {**ROWS, "EPILOGUE": f"if ({flag.split()[1]}) {RELU}", "X": flag.split()[1]}
+    report = checked(tmp_path, parts, text)
+    assert report.status == "passed" and any("relu" in one for one in report.assumed)

@@ -24,6 +24,10 @@ PASSED = "as the source passes it"
 BY_NAME = "by its name"
 
 
+_SWITCHES = frozenset({"use", "do", "apply", "with", "has", "fuse", "fused", "is", "enable", "add"})
+"""Words before the name of what a flag switches on."""
+
+
 def give_number(
     result: CardDraft, argument: DraftArgument, meant: Meanings, laid: storage.Storage, kernel: SourceKernel
 ) -> None:
@@ -53,10 +57,21 @@ def give_number(
     known = OPERATIONS[result.operation].parameters.get(argument.value)
     if known is not None and known.kind == "flag" and argument.value in result.fixed:
         argument.value, argument.reason = result.fixed[argument.value], "as its instantiation has it"
+    if not argument.value and (told := _flag_of_word(result, parameter.name)):
+        argument.value, argument.reason = "1", f"{told}, where it is not 0"
     if not argument.value:
         argument.value, argument.reason = TODO, ""
         why = "its name and the source's launch do not tell"
         result.open.append(Open(f"the value of '{parameter.name}'", why, "value"))
+
+
+def _flag_of_word(result: CardDraft, name: str) -> str:
+    """What a whole number switches on whose name is the word of a setting that the code has a formula for: `relu`,
+    `use_relu`; "" for nothing."""
+    parts = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().strip("_").split("_")
+    own = "_".join(parts[1:] if len(parts) > 1 and parts[0] in _SWITCHES else parts)
+    settings = ((key, result.computes.get(key)) for key in OPERATIONS[result.operation].parameters)
+    return next((f"the {key} is {word}" for key, word in settings if word and own == word.partition("_")[0]), "")
 
 
 def note_ignored(result: CardDraft, kernel: SourceKernel) -> None:
