@@ -131,6 +131,11 @@ YIELDS = [
         "= r < n ? *reinterpret_cast<const int4*>(a + r) : int4{};",
     ),
     (
+        "else_nought",
+        f"{ROWS} if (r < n) {{ float x = a[r]; out[r] = x; }}",
+        "if (r < n) { float x = a[r]; out[r] = x; }\nelse out[r] = 0.0f;",
+    ),
+    (
         "applied_alike",
         "int i = threadIdx.x; out[0] = a[min(i, n - 1)]; out[1] = a[i + 1]; out[2] = a[i + 2];",
         "out[1] = a[min(i + 1, n - 1)]; out[2] = a[min(i + 2, n - 1)];",
@@ -249,6 +254,9 @@ NEVER = [
     ),
     ("value_guarded", f"{ROWS} Sizes s[2]; Sizes t = s[r0 + r]; out[r] = a[r];", "Sizes{}"),  # no vector of CUDA
     ("else_nought", f"{ROWS} if (r < n) out[r] += a[r];", "? a[r] : 0.0f"),
+    ("else_nought", f"{ROWS} if (r < n) {{ float x = a[r]; out[r] += x; }}", "else"),
+    ("else_nought", f"{ROWS} if (r < n) {{ int to = r + 1; out[to] = a[r]; }}", "else"),  # nobody else knows where
+    ("else_nought", f"{ROWS} if (r < n) {{ float x = a[r]; out[r] = x; }} else out[0] = 1.0f;", "= 0.0f"),
     (
         "else_nought",  # the rest is filled with nought already
         f"{ROWS} __shared__ float s[64]; if (r < n) __pipeline_memcpy_async(&s[c], a + r, sizeof(float2), m);",

@@ -96,13 +96,15 @@ def value_guarded(program: Program) -> Iterator[Draft]:
 
 @operator
 def else_nought(program: Program) -> Iterator[Draft]:
-    """Nought stored where a guarded store of a value stores none."""
+    """Nought stored where a guarded store of a value, or one at the end of what is guarded, stores none."""
     for statement in program.statements:
         if statement.kind != "if" or len(statement.children) != 1 or statement.condition is None:
             continue
         inner = statement.children[0]
         while inner.kind == "block" and len(inner.children) == 1:
             inner = inner.children[0]
+        if inner.kind == "block" and statement.braced:
+            yield from _otherwise(program, statement, inner)
         target = stored(inner)
         if target is None and statement.braced:
             yield from _copy_or_nought(statement, inner)
@@ -115,6 +117,19 @@ def else_nought(program: Program) -> Iterator[Draft]:
             held = f"({condition.text})" if condition.level <= precedence.CONDITIONAL else condition.text
             text = f"{target.text} = {held} ? {value.text} : {nought};"
             yield statement_replaced(statement, text, f"{nought} where not {condition.text}")
+
+
+def _otherwise(program: Program, statement: Statement, inner: Statement) -> Iterator[Draft]:
+    """`else` nought where the last of several guarded statements stores to a place that is known outside as well."""
+    last, condition = inner.children[-1] if inner.children else inner, statement.condition
+    target = stored(last)
+    made = {one.name for part in inner.children for one in part.declares}
+    if target is None or condition is None or last.expressions[0].operator != "=" or made & target.names:
+        return
+    nought = zero_of(program, target) or _empty(target)
+    if nought is not None:
+        text = f"{_source(statement)}\n{indent(statement)}else {target.text} = {nought};"
+        yield statement_replaced(statement, text, f"{nought} where not {condition.text}")
 
 
 def _empty(target: Expression) -> str | None:
