@@ -45,6 +45,10 @@ def test_what_a_line_or_the_text_that_is_put_in_calls_is_tried() -> None:
     assert lines(one(8, "mends"), [one(2)]) == []
 
 
+def test_what_makes_a_value_that_a_line_uses_is_tried_inside_the_function_that_returns_it() -> None:
+    assert lines(one(7, "mends"), [one(2), one(6)]) == [2]
+
+
 def test_what_does_the_same_elsewhere_is_tried_once() -> None:
     assert lines(one(5, "mends"), [one(8, "mends"), one(8)]) == [8]
     assert lines(one(5, "mends"), [one(7, "mends")]) == [7]

@@ -74,7 +74,8 @@ def _nearby(
     dependences = Dependences(sources)
     near = dependences.beside(lines)
     put_in = (word for one in right for edit in one.change.edits for word in tokens_of(edit.text))
-    inside = (dependences.called_from(lines, put_in) | dependences.calling(lines)) - near
+    made_by = {*lines, *dependences.distances(lines, 1)}  # what a line uses may be what another function returns
+    inside = (dependences.called_from(made_by, put_in) | dependences.calling(lines)) - near
     left = [one for one in order if one.change not in done]
     rest = [one for one in left if one.line in near][:_RIVALS]
     rest += [one for one in left if one.line in inside][:_RIVALS]
