@@ -141,6 +141,11 @@ YIELDS = [
         "out[1] = a[min(i + 1, n - 1)]; out[2] = a[min(i + 2, n - 1)];",
     ),
     ("arguments", "out[0] = place(m, n);", "place(n, m)"),
+    (
+        "called_alike",  # of what two variables are made
+        "float x = fmaxf(a[0], a[1]); float y = fmaxf(a[8 * n], a[9 * n]); out[0] = x + y;",
+        "x = fmaxf(a[0 * n], a[1 * n]);",
+    ),
     ("arguments", f"{FRAGMENTS} wmma::mma_sync(acc, fb, fa, acc);", "mma_sync(acc, fa, fb, acc)"),
     (
         "argument_again",
@@ -261,6 +266,11 @@ NEVER = [
         "else_nought",  # the rest is filled with nought already
         f"{ROWS} __shared__ float s[64]; if (r < n) __pipeline_memcpy_async(&s[c], a + r, sizeof(float2), m);",
         "else *",
+    ),
+    (
+        "called_alike",  # a part of a value is another matter
+        "float x = fmaxf(a[0], a[1]); float y = 1 + fmaxf(a[8 * n], a[9 * n]); out[0] = x + y;",
+        "a[1 * n]",
     ),
     ("argument_again", "out[0] = place(m, n);", "place(m, m)"),  # numbers: any name may stand for one
     ("argument_again", f"{FRAGMENTS} wmma::mma_sync(acc, fa, fb, acc);", "mma_sync(acc, fa, fa, acc)"),

@@ -42,7 +42,7 @@ def aligned_statements(program: Program, *, calls: bool) -> Iterator[Draft]:
                 (
                     other for other in group
                     if other is not one and (calls or _shared(counted[id(one)], counted[id(other)]))
-                    and (not calls or called_by(one) == called_by(other) != "")
+                    and (not calls or called_by(one, named=True) == called_by(other, named=True) != "")
                 ),
                 key=lambda other: abs(other.start - one.start),
             )  # fmt: skip
@@ -53,9 +53,14 @@ def aligned_statements(program: Program, *, calls: bool) -> Iterator[Draft]:
                         yield from _draft(one, text, f"as in line {line}")
 
 
-def called_by(one: Statement) -> str:
-    """The function that a statement is a call of; "" of none."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+def called_by(one: Statement, *, named: bool = False) -> str:
+    """The function that a statement is a call of; "" of none.
+
+    Args:
+        named: whether the call may be the value of a variable that is declared.
+    """
+    alone = one.kind == "expression" or (named and one.kind == "declaration" and len(one.declares) == 1)
+    whole = one.expressions[-1] if alone and one.expressions else None
     return whole.operator if whole is not None and whole.kind == "call" else ""
 
 
