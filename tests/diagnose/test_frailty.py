@@ -71,11 +71,16 @@ cases = [{ name = "three", N = 200, G = 3 }, { name = "four", N = 96, G = 4 }]
 ALONE = ("blocks = gridDim.x", "blocks = gridDim.z")
 
 
-def bench_in(folder: Path) -> Workbench:
+def bench_in(folder: Path, card_text: str = CARD, first: str = "pass") -> Workbench:
+    """The kernel and its card.
+
+    Args:
+        first: what the reference does first.
+    """
     (folder / "total.cu").write_text(SOURCE, "utf-8")
-    (folder / "total.toml").write_text(CARD, "utf-8")
+    (folder / "total.toml").write_text(card_text, "utf-8")
     (folder / "total.py").write_text(
-        "def total(inputs, symbols):\n    return inputs['x'].sum(keepdims=True)\n", "utf-8"
+        f"def total(inputs, symbols):\n    {first}\n    return inputs['x'].sum(keepdims=True)\n", "utf-8"
     )
     card = load_card(folder / "total.toml")
     return case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
@@ -108,6 +113,23 @@ def test_a_size_of_another_case_tells_what_is_right_by_chance(tmp_path: Path) ->
     chance = right.replace("y[0] = s", "y[0] = blocks == 4 && n != 96 ? 0.0f : s")
     wrong = [wrong_size(bench, bench.cases(), {bench.source.resolve(): text}) for text in (right, chance)]
     assert wrong == ["", "four with N=200"]
+
+
+@pytest.mark.parametrize(
+    ("card", "first", "wrong"),
+    [
+        (CARD, "pass", "four with N=200"),
+        (CARD, "assert symbols['N'] * symbols['G'] < 700", ""),  # the reference has no values of it
+        (CARD.replace('shape = ["G"]', 'shape = ["700 - N * G"]'), "pass", ""),  # nor have the arguments such a shape
+    ],
+)
+def test_a_size_that_the_operation_does_not_have_is_no_size_that_is_wrong(
+    tmp_path: Path, card: str, first: str, wrong: str
+) -> None:
+    bench = bench_in(tmp_path, card, first)
+    right = SOURCE.replace("blocks - blocks + 1", "blocks - blocks")
+    leaves = right.replace("y[0] = s", "y[0] = blocks == 4 && n != 96 ? x[n + 4096] : s")
+    assert wrong_size(bench, bench.cases(), {bench.source.resolve(): leaves}) == wrong
 
 
 def made(*reads: tuple[int, int], stores: tuple[int, ...]) -> Watch:

@@ -16,8 +16,10 @@ from wmmadiag.diagnose.sizes import mixed_sizes
 from wmmadiag.diagnose.watched import blocks_of, fresh, watched
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.compiling import Texts
+from wmmadiag.subject.verdict import expectation
 
 
 def frailty(bench: Workbench, cases: Sequence[Case], first: CaseRun, mended: CaseRun, texts: Texts) -> str:
@@ -39,11 +41,16 @@ def wrong_size(bench: Workbench, cases: Sequence[Case], texts: Texts) -> str:
 
 
 def passes(bench: Workbench, texts: Texts, case: Case) -> bool | None:
-    """Whether a case passes with some texts; None where the card's arguments cannot be made at its sizes."""
+    """Whether a case passes with some texts; None where the operation has no such size: the card's arguments cannot be
+    made of it, or its reference has no values."""
+    run = bench.run(case, texts)
+    if run.verdict is not None or run.passed:
+        return run.passed
     try:
-        return bench.run(case, texts).passed
+        expectation(bind(bench.card, case, bench.variant, seed=bench.seed, inputs=bench.inputs))
     except ConfigurationError:
         return None
+    return False
 
 
 def _shared_otherwise(first: CaseRun, mended: CaseRun) -> str:
