@@ -142,13 +142,13 @@ OPERATION = Operation(
     "(q − zero) · scale + zeros. Groups whose rows are permuted (act-order, `g_idx`) and other orders within an "
     "element are left to a Python function.",
     roles={
-        "a": Role("MK", ("M", "K"), spellings="a x in input lhs act activations"),
+        "a": Role("MK", ("M", "K"), spellings="a x in input lhs act activations infeats"),
         "b": Role(
             "KN",
             ("K if packed_along_n else K/pack", "N/pack if packed_along_n else N"),
             element="int",
             drawn=WORDS,
-            spellings="b w weight qweight qw packed packedweight weightpacked bq wq",
+            spellings="b w weight qweight qw kernel packed packedweight weightpacked bq wq",
         ),
         "a_scales": Role(
             "M",
@@ -162,7 +162,7 @@ OPERATION = Operation(
         "scales": Role(
             "GN",
             (_GROUPS, "N"),
-            spellings="scales scale s sw sb ws wscales wscale scalew bscales scaleb weightscales weightscale "
+            spellings="scales scale scalingfactors scalingfactor s sw sb ws wscales wscale scalew bscales scaleb weightscales weightscale "
             "groupscales",
         ),
         "zeros": Role(
@@ -173,7 +173,7 @@ OPERATION = Operation(
             spellings="zeros qzeros zero zeropoints zp",
         ),
         "bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="bias"),
-        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result"),
+        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result outfeats"),
     },
     parameters={
         "bits": Parameter("int", "4", "bits of a value", formulas={"8": rf"(?s)\A(?!.*(?:{_NIBBLE}))"}, asked="4 or 8"),
@@ -181,7 +181,7 @@ OPERATION = Operation(
             "int",
             "128",
             "rows of K that share a scale; K for one scale per column",
-            spellings="group groupsize gs",
+            spellings="group groupsize gs g",
             drafted=("128", "64"),
             asked="a number, or K",
         ),
