@@ -18,5 +18,7 @@ def dq(tensors, symbols):
     out = scale * (ds @ k)
     # dS is rounded to bf16; f32 sums of its terms, and the exponential, have some 2^-18
     magnitude = p * (np.abs(do) @ np.abs(np.swapaxes(v, 2, 3)) + np.sum(np.abs(do * o), axis=3)[..., None])
-    bound = 2.0**-8 * scale * (np.abs(ds) @ np.abs(k)) + 2.0**-18 * scale * (magnitude @ np.abs(k)) + 2.0**-8 * np.abs(out)
+    bound = (
+        2.0**-8 * scale * (np.abs(ds) @ np.abs(k)) + 2.0**-18 * scale * (magnitude @ np.abs(k)) + 2.0**-8 * np.abs(out)
+    )
     return {"dq": (np.moveaxis(out, 1, 2), np.moveaxis(bound, 1, 2) + 1e-6)}
