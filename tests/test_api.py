@@ -215,7 +215,7 @@ def test_wrong_kernels_are_refused(source, options, message):
 def test_limits_of_a_run():
     source = 'extern "C" __global__ void loop(volatile int* go) { while (*go) {} }'
     loop = wmmadiag.kernel(source, limits=wmmadiag.RunLimits(threads=1, instructions=1000))
-    with pytest.raises(wmmadiag.BudgetError, match="did not end within its budget"):
+    with pytest.raises(wmmadiag.BudgetError, match="did not end within its budget of 1,000 warp instructions"):
         loop.launch(1, 32, np.ones(1, np.int32))
 
 

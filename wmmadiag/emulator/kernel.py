@@ -206,7 +206,7 @@ class EmulatedKernel:
             if isinstance(fault, KernelFault):
                 fault.output = result["output"].decode("utf-8", "replace")
             raise fault
-        raise budget_error(result["outcome"], result["standings"], view, result["instructions"], limit)
+        raise budget_error(result["outcome"], result["standings"], view, options.budget.instructions, limit)
 
     @property
     def names(self) -> ArrayNames:
