@@ -33,7 +33,7 @@ from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits,
 from wmmadiag.programs.kernel_names import expression_of
 from wmmadiag.programs.runtime import prelude, prune, runtime_library
 from wmmadiag.programs.shipped import NATIVE
-from wmmadiag.programs.symbols import Symbol, base_of, is_kernel, object_source, of_macro, symbols_of
+from wmmadiag.programs.symbols import Symbol, base_of, called_by, is_kernel, object_source, of_macro, symbols_of
 
 _FLAGS = ("-O2", "-g1", "-gdwarf-4", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
 """DWARF 4: of version 5, addr2line 2.40 gives the file that was compiled in place of the one that #line names."""
@@ -137,6 +137,8 @@ _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterat
 """Parts of CUB, which are one header for the host."""
 TEXTURE_REFERENCES = "wmmadiag_texture_references.h"
 """What a source with texture references is compiled with: a header of this name for the host, one for the device."""
+_CLOCKS = frozenset({"cudaEventElapsedTime", "cuEventElapsedTime"})
+_TIMED = "times between events are emulated warp instructions, a million of them a millisecond: no GPU's time"
 _JIT = re.compile(rb"\bnvrtc(?:_helper)?\.h\b")
 _VERSIONED = re.compile(rb"\b(cublas\w+)_v2\b")
 """Functions by the names of the library's binary, of which the plain ones are macros."""
@@ -219,7 +221,8 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         nested = any(each.launches for each in one.names)
         units.append(ProgramSource(one.name, known, owned, expressions, nested, one.has_references()))
     kernels.sort(key=lambda one: one.start)
-    told = tuple(dict.fromkeys(notes))
+    timed = [_TIMED] if _CLOCKS & called_by(library) else []
+    told = tuple(dict.fromkeys([*notes, *timed]))
     return HostHalf(tuple(units), tuple(kernels), tuple(variables), managed, main, told)
 
 

@@ -71,6 +71,14 @@ def symbols_of(library: Path, units: int) -> Iterator[tuple[str, Symbol]]:
             yield kind, Symbol(words[3], int(words[0], 16), int(words[1], 16), unit if own else None)
 
 
+def called_by(library: Path) -> frozenset[str]:
+    """The functions of other libraries that a program's library calls, without their versions."""
+    command = ["nm", "-D", "--undefined-only", str(library)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    names = (line.split()[-1] for line in listed.stdout.splitlines() if line.strip())
+    return frozenset(re.sub(r"(?:_v\d+)?(?:@.*)?$", "", name) for name in names)
+
+
 def object_source(number: int) -> str:
     """The name of the file that a source is written to for the compiler."""
     return f"wmmadiag_unit_{number}.cu"
