@@ -32,7 +32,7 @@ EXTENTS: Mapping[str, str] = {
 
 SCORE_PRODUCT = MatrixProduct("q", COLUMN, "k", COLUMN, "softmax({})")
 
-SCALE_SPELLINGS = "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd"
+SCALE_SPELLINGS = "scale smscale softmaxscale scalesoftmax attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd"
 CAUSAL_SPELLINGS = "causal iscausal usecausal"
 # log2(e) times the scale: exp(x) is exp2(x · log2(e)).
 DERIVED: Mapping[str, str] = {
