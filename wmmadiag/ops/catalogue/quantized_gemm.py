@@ -162,8 +162,8 @@ OPERATION = Operation(
         "scales": Role(
             "GN",
             (_GROUPS, "N"),
-            spellings="scales scale scalingfactors scalingfactor s sw sb ws wscales wscale scalew bscales scaleb weightscales weightscale "
-            "groupscales",
+            spellings="scales scale scalingfactors scalingfactor s sw sb ws wscales wscale scalew bscales scaleb "
+            "weightscales weightscale groupscales",
         ),
         "zeros": Role(
             "GN",
