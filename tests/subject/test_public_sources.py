@@ -50,6 +50,7 @@ def symbols(report):
         (BLIND / "matmul_dweight.cu", "A stored as K×M"),
         (BLIND.parent / "blind27" / "awq_gemm_cuda.cu", "values packed along N and values in AWQ's order"),
         (BLIND.parent / "blind27" / "conv2d_igemm_nhwc.cu", "images as NHWC and filters as KRSC"),
+        (READING.parent / "unseen20" / "flash_fwd_params.cu", "aligned to the bottom-right corner"),
         (READING / "thrust_bias_gemm.cu", "b is bias"),
         (LATER / "multistage_bare.cu", "kM = 64, kN = 64"),
         (LATER / "alibi_attention_bare.cu", "kDim = 64"),
