@@ -11,7 +11,8 @@ def partials(inputs, symbols):
     lse = np.full((batch, heads, splits), -np.inf)
     for b in range(batch):
         length = int(lengths[b])
-        step = -(-(-(-length // chunk)) // splits) * chunk
+        chunks = (length + chunk - 1) // chunk
+        step = (chunks + splits - 1) // splits * chunk
         for split in range(splits):
             start, end = split * step, min(length, (split + 1) * step)
             if start >= end:
