@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,8 @@ def serve() -> None:
     """
     target, descriptor, watched, *words = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what is printed is not lost where the end comes at once
+        sys.stdout.reconfigure(line_buffering=True)
     bind_to_parent(int(watched))
     module, _, name = target.partition(":")
     status = 1
