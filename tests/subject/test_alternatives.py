@@ -27,7 +27,7 @@ def test_however_many_operations_there_are_each_is_tried_as_far(monkeypatch, spe
 
 
 def test_a_kernel_is_wrong_by_what_its_user_says_only_where_all_readings_were_tried(monkeypatch):
-    draft = SimpleNamespace(unstated={})
+    draft = SimpleNamespace(unstated={}, switched=[])
     card = SimpleNamespace(derived=SimpleNamespace(stated={"operation"}, near="", draft=draft, doubt="", kernel=None))
     monkeypatch.setattr("wmmadiag.subject.settling._is_launch_known", lambda _: True)
     monkeypatch.setattr("wmmadiag.subject.settling.set_by_the_host", lambda _: ())

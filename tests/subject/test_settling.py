@@ -222,3 +222,7 @@ def test_a_flag_called_as_what_it_switches_on_is_on(tmp_path, flag):
     parts = {**ROWS, "EPILOGUE": f"if ({flag.split()[1]}) {RELU}", "X": flag.split()[1]}
     report = checked(tmp_path, parts, text)
     assert report.status == "passed" and any("relu" in one for one in report.assumed)
+    # Of what another value of it would mean, nobody can say that it is wrong.
+    other = f"if ({flag.split()[1]} != 1) {{ {RELU} }} else {{ {SQUARED} }}"
+    report = checked(tmp_path, {**parts, "EPILOGUE": other}, text, computes="gemm")
+    assert report.status == "undecided" and flag.split()[1] in report.cases[0].problem.message

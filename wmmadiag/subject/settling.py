@@ -199,6 +199,7 @@ def _unsettled(card: Card, report: KernelReport, tried: TriedReading) -> KernelR
         and not derived.near
         and _is_launch_known(derived)
         and not derived.draft.unstated
+        and not derived.draft.switched
         and not tried.cut
         and (tried.ran or _sizes_known(card))
     ):
@@ -245,6 +246,9 @@ def _question(card: Card, tried: TriedReading) -> Problem:
     if derived.near:
         hint = f"is it so? `wmmadiag init {card.path} --computes {operation}` writes a card of it, whose check decides"
         return Problem("undecided", f"nobody said what the arguments mean: {derived.near}", hint=hint)
+    if derived.draft.switched and tried.ran:
+        message = f"nobody said that {' and '.join(derived.draft.switched)}, and the result fits no reading with it"
+        return Problem("undecided", message, hint=f"a card says it: `wmmadiag init {card.path}`, then its `value`")
     sizes = sorted({name for case in card.cases for name in case.symbols} - {"causal", "alpha", "beta"})
     asked = " ".join(f"--symbol {name}=…" for name in (derived.draft.unstated or sizes))
     if derived.doubt:

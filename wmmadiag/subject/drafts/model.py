@@ -74,6 +74,7 @@ class CardDraft:
     computes: dict[str, str] = field(default_factory=dict)
     # symbols that nothing tells, with their meaning: a drafted value is a mere example
     unstated: dict[str, str] = field(default_factory=dict)
+    switched: list[str] = field(default_factory=list)  # flags that are on by their names alone, each a clause
 
     def holding(self, role: str) -> DraftArgument | None:
         """The argument that has a role."""

@@ -59,6 +59,7 @@ def give_number(
         argument.value, argument.reason = result.fixed[argument.value], "as its instantiation has it"
     if not argument.value and (told := _flag_of_word(result, parameter.name)):
         argument.value, argument.reason = "1", f"{told}, where it is not 0"
+        result.switched.append(f"'{parameter.name}' is 1 where {told}")
     if not argument.value:
         argument.value, argument.reason = TODO, ""
         why = "its name and the source's launch do not tell"
