@@ -16,8 +16,9 @@ _MOST_RUNNING, _MOST_FACTORS, _MOST_BESIDE = 10, 4, 4
 
 _LANES = "32"
 
-_Heads = tuple[tuple[frozenset[str], str], ...]
-"""Of loops: their counters, and the text of their heads."""
+_Head = tuple[frozenset[str], str]
+"""Of a loop: its counters, and the text of its head."""
+_Heads = tuple[_Head, ...]
 
 
 @operator
@@ -200,9 +201,9 @@ def _size(unit: Unit, one: Variable) -> str:
     return unit.source.words(size) if size is not None else ""
 
 
-def _maps(program: Program) -> Mapping[str, Mapping[str, frozenset[tuple[frozenset[str], str]]]]:
+def _maps(program: Program) -> Mapping[str, Mapping[str, frozenset[_Head]]]:
     """How arrays are indexed by counters of loops: by how many elements they have the index, with the loops' heads."""
-    found: dict[str, dict[str, frozenset[tuple[frozenset[str], str]]]] = {}
+    found: dict[str, dict[str, frozenset[_Head]]] = {}
     for one in program.all_expressions():
         if one.kind != "subscript" or one.operands[0].kind != "name" or one.fixed:
             continue
