@@ -65,7 +65,9 @@ def ranks(count: int) -> list[Ranked]:
 def search_of(monkeypatch: pytest.MonkeyPatch):
     """Search with a bench of right changes; of them, the undoing alone is right in every case."""
 
-    def run(trials: _Trials, ledger: Ledger, count: int, together: Sequence[int] = ()) -> tuple[bool, list[list[int]]]:
+    def run(
+        trials: _Trials, ledger: Ledger, count: int, together: Sequence[int] = (), sought: Sequence[Tried] = ()
+    ) -> tuple[bool, list[list[int]]]:
         held: list[list[int]] = []
 
         def confirm(found: Any, base: Any, right: Sequence[Tried], *_: Any) -> list[Any]:
@@ -93,7 +95,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "program", lambda *_: None)
         monkeypatch.setattr(mending, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
         monkeypatch.setattr(mending, "bypassed", lambda *_: set())
-        monkeypatch.setattr(mending, "solved", lambda *_: [])
+        monkeypatch.setattr(mending, "solved", lambda *_: list(sought))
         monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
         monkeypatch.setattr(mending, "confirmed_from", confirm)
         bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
@@ -144,6 +146,20 @@ def test_beside_changes_that_mend_it_together_one_that_does_so_alone_is_looked_f
     trials = _Trials([UNDOING])
     assert search_of(trials, ledger, 1200, together=[20]) == (True, [])
     assert not trials.tried
+
+
+@pytest.mark.parametrize(("role", "held"), [("factor", [[UNDOING]]), ("index", [])])
+def test_where_several_changes_of_values_mend_it_together_a_number_is_sought(
+    search_of, monkeypatch: pytest.MonkeyPatch, role: str, held: list[list[int]]
+) -> None:
+    monkeypatch.setattr(mending, "_STEPS", [lambda hunt: True])
+    once = ranks
+    monkeypatch.setitem(
+        globals(), "ranks", lambda count: [replace(one, change=replace(one.change, role=role)) for one in once(count)]
+    )
+    number = Tried(ranks(UNDOING + 1)[UNDOING], Outcome(ranks(1)[0].change, "right", 64))
+    _, confirmed = search_of(_Trials([]), Ledger(EFFORTS["normal"]), 1200, together=[10, 20], sought=[number])
+    assert [some for some in confirmed if some] == held
 
 
 @pytest.mark.parametrize("limit", ["instructions", "changes"])

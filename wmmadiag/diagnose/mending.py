@@ -18,8 +18,9 @@ from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
+from wmmadiag.diagnose.names import name_of
 from wmmadiag.diagnose.only_where import only_where
-from wmmadiag.diagnose.operators.places import program
+from wmmadiag.diagnose.operators.places import Program, program
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.rivals import rivals_beside, rivals_of
 from wmmadiag.diagnose.screening import screened
@@ -110,18 +111,45 @@ class _Hunt:
         with a size that no case asks for, the kernel is not made for it."""
         return any(one.right and not one.frail for one in self.answers)
 
+    def program(self) -> Program:
+        """What the base's texts say."""
+        trials, bench = self.base.trials, self.found.bench
+        return program(trials.texts, rendered_entry(bench.card, trials.case, bench.variant))
+
+    def places(self, order: Sequence[Ranked]) -> Sketches:
+        """The places of the base's source that changes are of, to be filled."""
+        return Sketches(self.base.trials, self.program(), self.sources, order)
+
     def look(self, order: Sequence[Ranked], most: int | None = None) -> bool:
-        """Try changes; whether one mends every case."""
-        tried, answers = _tried(self.found, self.base, self.sources, order, self.cases, self.tell, self.launched, most)
-        self.launched = ()
-        self.tried += tried
-        self.answers += answers
-        return any(one.firm for one in answers)
+        """Try changes in their order; whether one mends every case.
+
+        Args:
+            most: changes to try; None: until one is right, or nothing more may be tried.
+        """
+        ledger, before = self.found.ledger, len(self.tried)
+        while True:
+            tried = self.tried[before:]
+            done = {one.ranked.change for one in tried}
+            left = None if most is None else max(0, most - len(tried))
+            more = search(self.base.trials, [one for one in order if one.change not in done], ledger, self.tell, left)
+            more += rivals_beside(self.found, self.base, self.sources, more, order)
+            mended = self._confirmed(more)
+            # What mends this case and not every one says nothing of what was not tried.
+            if mended or ledger.spent or not more or len(tried) + len(more) > ledger.effort.changes * _AGAIN:
+                return mended
 
     def confirm(self, tried: Sequence[Tried]) -> bool:
         """Hold what is right of further changes to every case; whether one mends every case."""
-        tried = [*tried, *rivals_beside(self.found, self.base, self.sources, tried, self.order)]
-        answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, ())
+        return self._confirmed([*tried, *rivals_beside(self.found, self.base, self.sources, tried, self.order)])
+
+    def _confirmed(self, tried: Sequence[Tried]) -> bool:
+        """Hold what makes the bench's case right to every case; whether one mends every case."""
+        found, trials, ledger = self.found, self.base.trials, self.found.ledger
+        right = [one for one in tried if one.outcome.verdict == "right"]
+        right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
+        right = screened(trials, right, _others(found, self.base, self.cases), ledger)
+        answers = confirmed_from(found, self.base, right, self.cases, self.tell, self.launched)
+        self.launched = ()
         self.tried += tried
         self.answers += answers
         return any(one.firm for one in answers)
@@ -136,9 +164,18 @@ def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress)
         # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
         if step(hunt) or (step is _filled and hunt.mended) or (hunt.settled and (base.kept or step is _bypassed)):
             if found.steps and not base.kept:
-                hunt.confirm(rivals_of(found, base, hunt.sources, hunt.order, hunt.tried))
+                _one_alone(hunt)
             return True
     return hunt.mended
+
+
+def _one_alone(hunt: _Hunt) -> None:
+    """Where several changes mend together: one that does so alone is simpler, and where all are of values, a number."""
+    found = hunt.found
+    several = [*(one.ranked.change for one in found.steps), found.answers[0].tried.ranked.change]
+    beside = rivals_of(found, hunt.base, hunt.sources, hunt.order, hunt.tried)
+    if not hunt.confirm(beside) and {name_of(one).id for one in several} == {"value"}:
+        _solved(hunt)
 
 
 def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> _Hunt:
@@ -166,7 +203,7 @@ def _likeliest(hunt: _Hunt) -> bool:
 
 def _bypassed(hunt: _Hunt) -> bool:
     """Changes and fillings of what the kernel no longer does with a change that may only hide what is wrong."""
-    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    base, ledger = hunt.base, hunt.found.ledger
     hiding = [one for one in hunt.answers if one.right and one.frail and one.shape is None][:_HIDING]
     lines = {line for one in hiding for line in bypassed(base.run, one.runs[0], hunt.sources, one.texts)}
     done = {one.ranked.change for one in hunt.tried}
@@ -175,9 +212,7 @@ def _bypassed(hunt: _Hunt) -> bool:
         return False
     if hunt.look([one for one in order if one.change not in done], _EARLY):
         return True
-    entry = rendered_entry(found.bench.card, base.trials.case, found.bench.variant)
-    sketches = Sketches(base.trials, program(base.trials.texts, entry), hunt.sources, order)
-    return bool(ledger.effort.filled) and hunt.confirm(sketches.tried(ledger, hunt.tell, _FILLED))
+    return bool(ledger.effort.filled) and hunt.confirm(hunt.places(order).tried(ledger, hunt.tell, _FILLED))
 
 
 def _only_where(hunt: _Hunt) -> bool:
@@ -188,8 +223,7 @@ def _only_where(hunt: _Hunt) -> bool:
     if hunt.mended or not alone or found.ledger.spent or len(found.baseline) == 1:
         return False
     hunt.chosen |= {one.change for one in alone}
-    held = program(base.trials.texts, rendered_entry(found.bench.card, base.trials.case, found.bench.variant))
-    order = only_where(held, alone)
+    order = only_where(hunt.program(), alone)
     hunt.tell(f"trying {len(alone)} changes under {len(order)} conditions")
     outcomes = base.trials.try_batch([one.change for one in order])
     found.ledger.note(outcomes)
@@ -239,12 +273,11 @@ def _filled(hunt: _Hunt) -> bool:
 
 def _solved(hunt: _Hunt) -> bool:
     """A real number that is sought, at the likeliest places."""
-    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    base, ledger = hunt.base, hunt.found.ledger
     if not ledger.effort.filled or ledger.spent:
         return False
     hunt.tell("looking for a number that makes it right")
-    held = program(base.trials.texts, rendered_entry(found.bench.card, base.trials.case, found.bench.variant))
-    return hunt.confirm(solved(base.trials, held, hunt.sources, hunt.order, ledger))
+    return hunt.confirm(solved(base.trials, hunt.program(), hunt.sources, hunt.order, ledger))
 
 
 def _filled_further(hunt: _Hunt) -> bool:
@@ -253,12 +286,11 @@ def _filled_further(hunt: _Hunt) -> bool:
 
 
 def _sketched(hunt: _Hunt, share: float) -> bool:
-    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    ledger = hunt.found.ledger
     if not ledger.effort.filled:
         return False
     if hunt.sketches is None:
-        entry = rendered_entry(found.bench.card, base.trials.case, found.bench.variant)
-        hunt.sketches = Sketches(base.trials, program(base.trials.texts, entry), hunt.sources, hunt.order)
+        hunt.sketches = hunt.places(hunt.order)
     while True:  # what mends this case and not every one says nothing of what was not tried
         tried = hunt.sketches.tried(ledger, hunt.tell, share)
         if hunt.confirm(tried):
@@ -345,52 +377,6 @@ def _by_pairs(hunt: _Hunt, *, alike: bool = False) -> bool:
         if ledger.spent or any(one.right for one in answers):
             return any(one.right for one in answers)
     return False
-
-
-def _tried(
-    found: Examined,
-    base: Base,
-    sources: Mapping[str, Source],
-    order: Sequence[Ranked],
-    cases: Sequence[Case],
-    tell: Progress,
-    launched: Sequence[tuple[Tried, LaunchShape]],
-    most: int | None = None,
-) -> tuple[list[Tried], list[Confirmed]]:
-    """Changes tried in their order, with what was confirmed of them: until one is right, or nothing more may be
-    tried, or `most` were."""
-    ledger, trials = found.ledger, base.trials
-    tried: list[Tried] = []
-    answers: list[Confirmed] = []
-    while True:
-        done = {one.ranked.change for one in tried}
-        left = None if most is None else max(0, most - len(tried))
-        more = search(trials, [one for one in order if one.change not in done], ledger, tell, left)
-        more += rivals_beside(found, base, sources, more, order)
-        tried += more
-        answers += _confirmed(found, base, more, cases, tell, launched)
-        # What mends this case and not every one says nothing of what was not tried.
-        if any(one.firm for one in answers) or ledger.spent or not more:
-            return tried, answers
-        if len(tried) > ledger.effort.changes * _AGAIN:
-            return tried, answers
-        launched = ()
-
-
-def _confirmed(
-    found: Examined,
-    base: Base,
-    tried: Sequence[Tried],
-    cases: Sequence[Case],
-    tell: Progress,
-    launched: Sequence[tuple[Tried, LaunchShape]],
-) -> list[Confirmed]:
-    """What makes the bench's case right, held to every case."""
-    trials, ledger = base.trials, found.ledger
-    right = [one for one in tried if one.outcome.verdict == "right"]
-    right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
-    right = screened(trials, right, _others(found, base, cases), ledger)
-    return confirmed_from(found, base, right, cases, tell, launched)
 
 
 def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
@@ -37,6 +38,8 @@ _GOOD = 0.3
 """Share of how far off the results are that must be gone at first."""
 _REAL = re.compile(r"(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)([fF]?)")
 _DIGITS = range(1, 8)
+_MOVED = 3
+"""Digits by which a decimal point may have slipped."""
 
 
 @dataclass(slots=True)
@@ -123,11 +126,17 @@ def _drafts(one: _Sought) -> Iterator[Draft]:
     own = _REAL.fullmatch(expression.text) if expression.kind == "literal" else None
     if own is not None:
         value = float(own[1])
-        for text in _decimals(value * least, value * most):
+        for text in (*_point_moved(own[1], value * least, value * most), *_decimals(value * least, value * most)):
             yield replaced(expression, Text(f"{text}{own[2]}"), f"{text}{own[2]} for {expression.text}")
     elif expression.kind != "literal":
         for text in _decimals(least, most):
             yield replaced(expression, binary(text_of(expression), "*", Text(f"{text}f")), f"times {text}f")
+
+
+def _point_moved(number: str, least: float, most: float) -> Iterator[str]:
+    """The digits of a number with the decimal point elsewhere, between two numbers."""
+    moved = (float(Decimal(number).scaleb(by)) for by in range(-_MOVED, _MOVED + 1))
+    return (repr(one) for one in moved if least <= one <= most)
 
 
 def _decimals(least: float, most: float) -> Iterator[str]:
