@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from changed_texts import kernel
+from changed_texts import kernel, yields
 
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import applied
@@ -161,6 +161,16 @@ def test_a_macro_that_is_called_is_no_number() -> None:
     held = program(texts, "k")
     kinds = {one.text: one.type.kind for one in held.all_expressions()}
     assert kinds["PUT"] == "unknown" and kinds["SIZE"] == "integer"
+
+
+def test_a_macro_that_is_made_of_numbers_by_name_is_one() -> None:
+    head = "#define N 64\n#define HALF 0.5f\n#define WIDE (N + 4)\n#define LESS (HALF * HALF)\n#define OTHER (n * N)\n"
+    known = program({"k.cu": kernel("out[0] = N;", head).encode()}, "k").reader.constants
+    assert {name: kind.kind for name, kind in known.items()} == {
+        "N": "integer", "HALF": "float", "WIDE": "integer", "LESS": "float"
+    }  # fmt: skip
+    body = "out[threadIdx.x * N] = a[threadIdx.x * WIDE] * a[threadIdx.y];"
+    assert yields(body, "variable", "out[threadIdx.x * WIDE]", head)
 
 
 def test_a_value_that_the_compiler_must_know_is_changed_statically() -> None:

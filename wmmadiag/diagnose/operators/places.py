@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from wmmadiag.csource.lexical import Macro
 from wmmadiag.csource.nodes import LOOPS, descendants
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source, parse
-from wmmadiag.csource.types import FLOAT, INTEGER, UNKNOWN, Types
+from wmmadiag.csource.types import FLOAT, INTEGER, UNKNOWN, Type, Types
 from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import TextEdit, Texts
 from wmmadiag.diagnose.operators import ordering, roles
@@ -30,6 +30,7 @@ _NO_VALUES = frozenset(
 )
 """What makes of a macro's text statements."""
 _NUMBER = re.compile(r"\(*\s*[-+]?\s*(?:[\d.][\w.']*)")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 Range = tuple[str, int, int]
 """A part of a file: its path, and byte offsets, end exclusive."""
@@ -155,9 +156,15 @@ class _Reaching:
         self.reader.enumerations = self.enumerations
         self.reader.macros = frozenset(name for name, (_, macro) in macros.items() if macro.parameters is not None)
         self.reader.constants.update(dict.fromkeys(self.enumerators, INTEGER))
-        for name, (_, macro) in macros.items():
-            if macro.parameters is None and _NUMBER.match(macro.body):
-                self.reader.constants[name] = FLOAT if re.search(r"\d\.|\.\d|\d[eE]", macro.body) else INTEGER
+        self._read_numbers()
+
+    def _read_numbers(self) -> None:
+        """Tell the reader of macros that stand for numbers, those that are made of others among them."""
+        known = self.reader.constants
+        waiting = {name: macro.body for name, (_, macro) in self.macros.items() if macro.parameters is None}
+        while found := {name: kind for name, body in waiting.items() if (kind := _number(body, known)) is not None}:
+            known.update(found)
+            waiting = {name: body for name, body in waiting.items() if name not in found}
 
     def _names_of(self, unit: Unit, each: Declarations) -> None:
         for function in each.functions:
@@ -288,6 +295,15 @@ class _Reaching:
             function = body.unit.source.root.named_children[0]
             return function.child_by_field_name("body")
         return body.declaration
+
+
+def _number(text: str, known: Mapping[str, Type]) -> Type | None:
+    """The type of a macro's text that begins with a number, or is made of names that stand for one; else None."""
+    names = _NAME.findall(text)
+    if _NUMBER.match(text) is None and not (names and all(name in known for name in names)):
+        return None
+    real = re.search(r"\d\.|\.\d|\d[eE]", text) or any(known.get(name) is FLOAT for name in names)
+    return FLOAT if real else INTEGER
 
 
 def _macro_unit(around: Unit, macro: Macro, used: tuple[Unit, int] | None) -> Unit | None:
