@@ -108,6 +108,7 @@ YIELDS = [
         "if (p < n) out[p / m",
     ),
     ("value_guarded", f"{ROWS} float x = a[r0 + r]; out[0] = x;", "r0 + r < n ? a[r0 + r] : 0.0f"),
+    ("value_guarded", "bool valid = m < n; int bytes = 16; copy4(out + bytes, a);", "bytes = valid ? 16 : 0;"),
     (
         "value_guarded",  # nothing may have been compared with the greatest
         "float top[2] = {-INFINITY, -INFINITY}; for (int i = 0; i < n; ++i) top[i & 1] = fmaxf(top[i & 1], a[i]);"
@@ -252,6 +253,7 @@ NEVER = [
     ("conjunct", f"{ROWS} if (r < m) out[r * 64] = a[0]; {{ int q = 3; if (q < n) out[q] = a[0]; }}", "r < m && q < n"),
     ("guard_more", f"{ROWS} float x; x = a[r]; out[0] = x;", "if (r < n) x"),
     ("value_guarded", f"{ROWS} out[r] = 1.0f;", "? 1.0f"),
+    ("value_guarded", "bool valid = m < n; int bytes = 16; if (valid) out[bytes] = 0.0f;", "? 16"),  # it is read
     (
         "value_guarded",  # a sum is no extreme
         "float sum[2] = {-1.0f, -1.0f}; for (int i = 0; i < n; ++i) sum[i & 1] += a[i]; out[0] = sum[m];",

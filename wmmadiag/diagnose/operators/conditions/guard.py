@@ -10,7 +10,7 @@ from wmmadiag.csource.scalars import scalar_named
 from wmmadiag.diagnose.operators.comparisons import Comparisons, comparisons, coordinates_in, varying_names
 from wmmadiag.diagnose.operators.expressions.identity import base_name, extremes_begun_with
 from wmmadiag.diagnose.operators.making import Draft, Text, indent, replaced, statement_replaced, text_of
-from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.model import Body, Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
@@ -71,7 +71,8 @@ def _choosing(program: Program) -> list[Expression]:
 
 @operator
 def value_guarded(program: Program) -> Iterator[Draft]:
-    """A value only where a comparison holds, and nought, or what stands for it elsewhere, where it does not."""
+    """A value only where a comparison holds, or what is true of a variable that nothing reads, and nought, or what
+    stands for it elsewhere, where it does not."""
     known, begun = comparisons(program), extremes_begun_with(program)
     for one in program.expressions:
         if one.type.kind not in ("float", "half", "byte", "record") or one.fixed or not fresh(one):
@@ -92,6 +93,18 @@ def value_guarded(program: Program) -> Iterator[Draft]:
             yield from _guarded(program, one, condition)
         for condition in known.built(one, coordinates_in([one])):
             yield from _guarded(program, one, condition)
+    for body in program.bodies:
+        yield from _where_told(program, body)
+
+
+def _where_told(program: Program, body: Body) -> Iterator[Draft]:
+    wholes = [one for statement in body.statements for one in statement.expressions]
+    read = {name for one in wholes for name in one.names}
+    for one in (part for whole in wholes for part in whole.under()):
+        asked = one.type.arithmetic and not one.fixed and program.may_be_changed(one) and _given(one)
+        for atom in pools(program).at(one) if asked else ():
+            if atom.type.kind == "bool" and atom.text == atom.root and atom.text not in read:
+                yield from _guarded(program, one, Text(atom.text))
 
 
 @operator
@@ -175,7 +188,12 @@ def stored(statement: Statement) -> Expression | None:
 
 def fresh(one: Expression) -> bool:
     """Whether it is a whole value: what is stored, added up, or given to a function of one argument."""
-    if one.kind in ("literal", "conditional", "list", "assignment") or one.assigned:
+    return one.kind != "literal" and _given(one)
+
+
+def _given(one: Expression) -> bool:
+    """The same of a number."""
+    if one.kind in ("conditional", "list", "assignment") or one.assigned:
         return False
     around = one.parent
     if around is None:
