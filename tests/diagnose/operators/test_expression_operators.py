@@ -359,6 +359,16 @@ YIELDS = [
     ),
     (
         "transposed",
+        "int lane = threadIdx.x & 31, g = lane >> 2; int row[2] = {m + 2 * g, m + 2 * g + 1}; out[row[n]] = a[row[m]];",
+        "{m + g, m + g + 8}",
+    ),
+    (
+        "transposed",
+        "int lane = threadIdx.x % 32, g = lane / 4; int row[2] = {m + g, m + g + 8}; out[row[n]] = a[row[m]];",
+        "{m + 2 * g, m + 2 * g + 1}",
+    ),
+    (
+        "transposed",
         "int h = n / 2; for (int d = 0; d < h; ++d) { float p = a[2 * d], q = a[2 * d + 1];"
         " out[m + 2 * d + 3] = p; out[m + 2 * d + 4] = q; }",
         "float p = a[d], q = a[d + h]; out[m + d + 3] = p; out[m + d + h + 3] = q;",
@@ -489,6 +499,11 @@ NEVER = [
         "float s[2], p = a[0], q = a[1], u = b[0], v = b[1]; if (m < 1) s[0] += p * u; if (m < 2)"
         " s[0] += p * v; if (n < 1) s[1] += q * u; if (n < 2) s[1] += q * v;",
         "p * q",  # each is there once
+    ),
+    (
+        "transposed",  # nobody says how many there are
+        "int lane = threadIdx.x, g = lane >> 2; int row[2] = {m + 2 * g, m + 2 * g + 1}; out[row[n]] = a[row[m]];",
+        "{m + g,",
     ),
     (
         "transposed",

@@ -40,7 +40,24 @@ class Extents:
         if one.kind == "member" and one.operands[0].text in _OF_LAUNCH:
             return Text(f"{_OF_LAUNCH[one.operands[0].text]}.{one.operator}", precedence.POSTFIX)
         extent = self.written(one)
-        return text_of(extent) if extent is not None and pools(self._program).visible(extent, one) else None
+        if extent is None:
+            number = self._of_bits(one)
+            return Text(str(number)) if number else None
+        return text_of(extent) if pools(self._program).visible(extent, one) else None
+
+    def _of_bits(self, one: Expression) -> int:
+        """The same of the lowest bits of a number, and of what is left of such bits without the lowest ones, where all
+        is written as numbers; else 0."""
+        held = self._known.get(self.declarator(one) or 0) if one.kind == "name" else None
+        one = sums.uncast(held) if held is not None else one
+        by = one.operands[1].text if one.kind == "binary" else ""
+        if not by.isdecimal() or one.operator not in ("&", "/", ">>"):
+            return 0
+        if one.operator == "&":
+            return int(by) + 1 if int(by) & int(by) + 1 == 0 else 0
+        whole = self.of(one.operands[0])
+        size = 1 << int(by) if one.operator == ">>" else int(by)
+        return int(whole.text) // size if whole is not None and whole.text.isdecimal() and size else 0
 
     def written(self, one: Expression) -> Expression | None:
         """The same as it is written where the loop or the remainder is; None of an axis of the launch."""

@@ -1,4 +1,4 @@
-"""Places of an array that statements beside each other fill, counted along the other of two dimensions first."""
+"""Places that stand beside each other, counted along the other of two dimensions first."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ class _Index:
     """An index as a sum."""
 
     whole: Expression
-    array: str
+    array: str  # none of what a list has
     terms: tuple[Expression, ...]  # without the numbers
     number: int  # what these come to
 
 
 @operator
 def transposed(program: Program) -> Iterator[Draft]:
-    """`x[2 * i]` and `x[2 * i + 1]` for `x[i]` and `x[i + n]` of statements of one block; and back, where a loop counts
-    `i` to `n`, or it is what is left by it. For one array, and for all that have it so at once."""
+    """`x[2 * i]` and `x[2 * i + 1]` for `x[i]` and `x[i + n]` of statements of one block, and `{2 * i, 2 * i + 1}` for
+    `{i, i + n}`; and back, where a loop counts `i` to `n`, or it is what is left by it. For one array, and for all that
+    have it so at once."""
     blocks: dict[int, list[_Index]] = defaultdict(list)
     for one in program.expressions:
-        if one.kind == "subscript" and len(one.operands) == 2 and one.operands[1].type.whole and not one.fixed:
-            made = _index(one)
+        element = one.parent is not None and one.parent.kind == "list"
+        part = one.operands[1] if one.kind == "subscript" and len(one.operands) == 2 else one if element else None
+        if part is not None and part.type.whole and not one.fixed:
+            made = _index(part, one.operands[0].text if part is not one else "")
             blocks[id(one.statement.block)] += [made] if made is not None else []
     for indices in blocks.values():
         for found in (_by_rows(indices), _by_columns(indices, extents(program))):
@@ -51,14 +54,13 @@ def transposed(program: Program) -> Iterator[Draft]:
                     yield several(pairs, f"{pairs[-1][1].text} for {pairs[-1][0].text}, and those beside it")
 
 
-def _index(one: Expression) -> _Index | None:
-    whole = one.operands[1]
+def _index(whole: Expression, array: str) -> _Index | None:
     held = sums.terms(whole)
     terms = tuple(part.expression for part in held if not part.expression.text.isdecimal())
     if any(part.negative for part in held) or not 0 < len(terms) <= _MOST_TERMS:
         return None
     numbers = (int(part.expression.text) for part in held if part.expression.text.isdecimal())
-    return _Index(whole, one.operands[0].text, terms, sum(numbers))
+    return _Index(whole, array, terms, sum(numbers))
 
 
 def _by_rows(indices: list[_Index]) -> _Found:
