@@ -378,6 +378,11 @@ YIELDS = [
         "int h = n / 2; for (int d = 0; d < h; ++d) { out[m + d] = a[0]; out[m + h + d] = a[1]; }",
         "out[m + 2 * d] = a[0]; out[m + 2 * d + 1] = a[1];",
     ),
+    (
+        "term_more",  # all of another index
+        "int w = threadIdx.x / 32; for (int j = 0; j < m; ++j) out[w * 16] += a[j * n];",
+        "a[j * n + w * 16]",
+    ),
     ("name_for_sum", "int r = threadIdx.x, at = r * 4;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(at);", "a[at]"),
     (
         "term_more",
@@ -500,6 +505,7 @@ NEVER = [
         " s[0] += p * v; if (n < 1) s[1] += q * u; if (n < 2) s[1] += q * v;",
         "p * q",  # each is there once
     ),
+    ("term_more", "int w = threadIdx.x / 32; out[w * 16] = a[w * n];", "a[w * n + w * 16]"),  # one of `w` is enough
     (
         "transposed",  # nobody says how many there are
         "int lane = threadIdx.x, g = lane >> 2; int row[2] = {m + 2 * g, m + 2 * g + 1}; out[row[n]] = a[row[m]];",

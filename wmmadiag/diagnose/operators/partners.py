@@ -15,7 +15,7 @@ from wmmadiag.diagnose.operators.pools import Atom, pools
 _MOST = 6
 # log2(e) and ln(2): what lies between powers of e and powers of 2.
 _LOGARITHMS = ("1.4426950408889634f", "0.6931471805599453f")
-_MOST_MEMBERS, _MOST_SHIFTS, _MOST_UNITS = 3, 4, 2
+_MOST_MEMBERS, _MOST_SHIFTS, _MOST_UNITS, _MOST_WHOLES = 3, 4, 2, 2
 _MOST_NAMES, _MOST_FACTORS, _MOST_NUMBERS, _MOST_BOUNDS, _MOST_OFFSETS = 8, 5, 2, 3, 12
 
 
@@ -34,6 +34,7 @@ class Partners:
         self._summed: set[str] = set()
         self._offsets: dict[str, Expression] = {}
         further: dict[str, Expression] = {}
+        self._wholes: dict[str, Expression] = {}  # products that are all of an index
         # Terms, by another term of the same sum, with whether only one of both is subtracted.
         self._beside: dict[str, dict[str, tuple[Expression, bool]]] = defaultdict(dict)
         # Of what `w` is added to `x / p`, by `x`: `w` and `p`.
@@ -74,6 +75,8 @@ class Partners:
         if one.type.whole and one.operator in ("+", "-", "*", "/", "%"):
             atoms = [part.text for part in one.operands if part.atom]
             (self._added if one.operator in ("+", "-") else self._scaled).update(atoms)
+            if one.operator == "*" and one.varying is not False and _is_index(one):
+                self._wholes.setdefault(one.text, one)
 
     def _multiplied(self, one: Expression, size: Expression) -> None:
         self._times[one.text].setdefault(size.text, size)
@@ -160,6 +163,9 @@ class Partners:
         for text in self._shifts(one):
             if text not in own and text not in found:
                 yield Text(text), False
+        if _is_index(one):
+            others = [part for part in self._wholes.values() if not part.names & one.names]
+            yield from ((text, False) for text in self._visible(one, others, set(), _MOST_WHOLES))
         for text in own:
             for part, size in self._in_units[text][:_MOST_UNITS]:
                 if self._pool.visible(part, one) and self._pool.visible(size, one):
@@ -202,6 +208,11 @@ class Partners:
             if number == most:
                 return
             yield text_of(part)
+
+
+def _is_index(one: Expression) -> bool:
+    """Whether it is all of an index."""
+    return one.role == "index" and one.parent is not None and one.parent.kind == "subscript"
 
 
 def partners(program: Program) -> Partners:

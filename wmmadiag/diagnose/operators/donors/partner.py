@@ -56,8 +56,9 @@ def counted_by(program: Program) -> Iterator[Draft]:
 
 @operator
 def term_more(program: Program) -> Iterator[Draft]:
-    """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere; `a + t * n` where
-    `a / n + t` stands elsewhere; `a - n` for an `a`, or for what it is made of, where nothing says that `a < n`."""
+    """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere, or for an index the
+    product that another index is; `a + t * n` where `a / n + t` stands elsewhere; `a - n` for an `a`, or for what it is
+    made of, where nothing says that `a < n`."""
     known, compared = partners(program), comparisons(program)
     for one in program.expressions:
         if one.assigned or one.kind in ("list", "assignment", "conditional") or not sums.top(one):
