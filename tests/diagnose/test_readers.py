@@ -1,4 +1,4 @@
-"""Variables that a change leaves without a reader, or gives their first one."""
+"""Variables that a change leaves without a reader, or gives their first one; functions and macros that it uses first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.readers import Readers
 
-TEXT = """__device__ float root(float v) { return sqrtf(v); }
+TEXT = """#define TWO 2.0f
+#define HALF(v) (0.5f * v / TWO)
+__device__ float root(float v) { return sqrtf(v); }
 __device__ float half(float v) { return v / 2.0f; }
 __global__ void k(const float* x, float* out, int n, float scale, int unused) {
     __shared__ float held[32];
@@ -37,6 +39,8 @@ def words(*edits: tuple[str, str]) -> set[str]:
     [
         ("top * 2.0f", "top * 2.0f * scale", {"reader:first"}),
         ("top * 2.0f", "root(top)", {"reader:first"}),  # which nothing calls
+        ("top * 2.0f", "HALF(top)", {"reader:first"}),  # a macro that nothing names
+        ("top * 2.0f", "top * TWO", set()),  # one that another one names
         ("t < n", "t < unused", {"reader:first", "reader:last"}),
         ("t < n", "t < 3", {"reader:last"}),
         ("held[t] = top * 2.0f", "held[t] = low * 2.0f", {"reader:last"}),  # `top` is read for itself alone then

@@ -1,4 +1,4 @@
-"""Variables that a change leaves without a reader, or gives their first one; and functions their first call.
+"""Variables that a change leaves without a reader, or gives their first one; and functions and macros their first use.
 
 Nobody makes a value that nothing reads: a change after which nothing reads it was seldom meant, and where nothing reads
 it as the source stands, what reads it is what is missing.
@@ -44,7 +44,7 @@ class Readers:
                     memory = one.pointers or one.reference or one.dimensions
                     if key not in self._readers and not (memory and key in written):
                         self._unread.add(one.name)
-        self._unread |= _uncalled(sources)
+        self._unread |= _unnamed(sources)
         self._known: dict[TextEdit, tuple[Counter[str], Counter[str]]] = {}
         self._names: dict[CodeUnit, Counter[str]] = {}  # of statements' own texts, read once each
 
@@ -100,12 +100,14 @@ class Readers:
         return self._known[edit]
 
 
-def _uncalled(sources: Mapping[str, Source]) -> set[str]:
-    """The functions of a device that nothing but their definitions names."""
+def _unnamed(sources: Mapping[str, Source]) -> set[str]:
+    """The functions of a device, and the macros, that nothing but their definitions names."""
     named = Counter[str]()
     defined = Counter[str]()
     for source in sources.values():
-        named.update(_NAME.findall(source.code.code.decode("latin-1")))
+        bodies = (macro.body for macro in source.code.macros.values())
+        named.update(name for text in (source.code.code.decode("latin-1"), *bodies) for name in _NAME.findall(text))
         found = (one for one in declarations(source).functions if one.body is not None and not one.kernel)
         defined.update(one.name for one in found if not one.name.startswith("operator"))
+        defined.update(dict.fromkeys(source.code.macros, 0))
     return {name for name, times in defined.items() if named[name] == times}

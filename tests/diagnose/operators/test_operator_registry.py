@@ -171,6 +171,7 @@ def test_a_macro_that_is_made_of_numbers_by_name_is_one() -> None:
     }  # fmt: skip
     body = "out[threadIdx.x * N] = a[threadIdx.x * WIDE] * a[threadIdx.y];"
     assert yields(body, "variable", "out[threadIdx.x * WIDE]", head)
+    assert yields("float x = alpha; out[0] = x;", "factor_more", "float x = alpha * HALF;", head)  # which nothing names
 
 
 def test_a_value_that_the_compiler_must_know_is_changed_statically() -> None:

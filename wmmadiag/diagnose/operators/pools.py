@@ -65,9 +65,8 @@ class Pools:
                     self._siblings_of_constant(one)
                 else:
                     self._siblings_of_member(one)
-            elif one.text in program.reader.constants:
-                atom = Atom(one.text, one.type, False, "", True)
-                self._scoped.setdefault(one.text, atom)
+        for name, kind in program.reader.constants.items():  # of these nothing may read one
+            self._scoped.setdefault(name, Atom(name, kind, False, "", True))
 
     def at(self, one: Expression) -> list[Atom]:
         """The atoms that are visible where an expression stands."""
