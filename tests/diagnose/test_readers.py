@@ -1,4 +1,4 @@
-"""Variables that a change leaves without a reader, or gives their first one; functions and macros that it uses first."""
+"""Variables that a change leaves without a reader, or gives their first one; functions and macros first used by it."""
 
 from __future__ import annotations
 
