@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import wmmadiag
 from wmmadiag.hostcode.program import read_program
 from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
 
@@ -31,7 +32,10 @@ __global__ void k(float* C, int M, int N, Params p) {
         ("if (int64_t(row) * 2 < M && static_cast<int>(row) < N) C[row] = 0;", {"M": 2, "N": 1}),
         ("store(C, row, M);", {"M": 1}),
         ("store(C, tile, p.rows);", {"rows": 1}),  # by the name that the number has in the kernel
-        ("store(C, somewhere(row), M);", {}),
+        ("store(C, somewhere(row), M);", {"M": 1}),  # whatever a thread's index is added to
+        ("const int end = min(N, (int)blockIdx.z * 64 + 64); if (row < end) C[row] = 0;", {"N": 1}),
+        ("int last = N; if (C) last = std::min(last, M); if (row < last) C[row] = 0;", {"M": 1, "N": 1}),
+        ("const int end = N - 64; if (row < end) C[row] = 0;", {}),
         ("store(C, row, 64);", {}),
         ("for (int i = threadIdx.x; i < 512; i += blockDim.x) if (tile + i / 8 < M) C[i] = 0;", {"M": 1}),
         ("for (int i = tile; i < 512; i += blockDim.x) if (i < M) C[i] = 0;", {}),  # by how many threads there are
@@ -106,8 +110,40 @@ __global__ void gemm(const float* a, float* c, int k) {
 
 @pytest.mark.parametrize(
     ("loop", "tiles"),
-    [("0; k0 < k; k0 += 32", {"k": 32}), ("0; k0 < (k + 31) / 32 * 32; k0++", {"k": 32}), ("0; k0 < k / 32; k0++", {})],
+    [
+        ("0; k0 < k; k0 += 32", {"k": 32}),
+        ("0; k0 < (k + 31) / 32 * 32; k0++", {"k": 32}),
+        ("0; k0 < k / 32; k0++", {}),
+        ("0; k0 < min(k, 64); k0 += 32", {"k": 32}),
+    ],
 )
 def test_what_a_loop_ends_with_a_part_of(loop, tiles):
     program = read_program(DEPTH.replace("LOOP", loop), "k.cu", (), {})
     assert covered(program, program.kernels("gemm")[0], {}) == tiles
+
+
+SLICES = """
+template <typename Config> __global__ void gemm(const half* a, const half* b, float* c, int m, int n, int k) {
+  const int row = blockIdx.y * Config::BM + threadIdx.x / Config::BK;
+  for (int k0 = 0; k0 < k; k0 += Config::BK)
+    if (row < m && k0 + threadIdx.x % Config::BK < k) c[row * n] += __half2float(a[row * k + k0]);
+}
+template <int BM_, int BK_> struct Tile { static constexpr int BM = BM_, BK = BK_; };
+void launch(const half* a, const half* b, float* c, int m, int n, int k) {
+  ASSERTED
+  gemm<Tile<64, 32>><<<dim3(n / 64, (m + 63) / 64), 128>>>(a, b, c, m, n, k);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asserted", "ragged"),
+    [("", {"M": 80, "K": 48}), ("if (k % 32 != 0) return;", {"M": 80})],
+)
+def test_sizes_that_members_of_a_template_argument_guard(tmp_path, asserted, ragged):
+    path = tmp_path / "gemm.cu"
+    path.write_text(SLICES.replace("ASSERTED", asserted))
+    card = wmmadiag.open_card(path, computes="gemm")
+    tail = next(dict(one.symbols) for one in card.cases if one.name == "tail")
+    assert {name: tail[name] for name in ragged} == ragged
+    assert asserted == "" or tail["K"] % 32 == 0  # as the host code asks

@@ -167,32 +167,49 @@ class _Reader:
             if self._bounds_a_loop(one) or self._asserted(one):
                 continue
             for size, index in ((right, left), (left, right)):
-                name = self._name(size)
-                if name and not self._name(index).isdecimal() and bare(index).type != "number_literal":
-                    yield name, index
+                if bare(index).type != "number_literal":
+                    yield from ((name, index) for name in self._bounded_by(size, _DEEPEST))
+
+    def _bounded_by(self, node: Node, depth: int) -> set[str]:
+        """The sizes that a bound is one of or the least of: `min(K, k0 + 64)`, or what a variable was given."""
+        inner = bare(node)
+        if name := self._name(inner):
+            return {name}
+        if depth == 0:
+            return set()
+        if inner.type == "identifier":
+            held = self.assigned.get(self.source.text(inner), [])
+        elif inner.type == "call_expression":
+            called, arguments = child(inner, "function"), child(inner, "arguments")
+            least = called is not None and plain_name(self.source.words(called)) == "min"
+            held = list(arguments.named_children) if least and arguments is not None else []
+        else:
+            held = []
+        return {name for one in held for name in self._bounded_by(one, depth - 1)}
 
     def steps(self) -> Iterator[tuple[str, int]]:
         """(name of a number, the step) of loops to it and of divisions of it."""
         for one in descendants(self.body, "for_statement", "binary_expression") if self.body is not None else ():
             size, by = self._loop(one) if one.type == "for_statement" else self._division(one)
-            step = self.multiple(by, _DEEPEST) if size and by is not None else None
+            name = self._name(size) if size is not None else ""
+            step = self.multiple(by, _DEEPEST) if name and by is not None else None
             if step is not None and step > 1:
-                yield size, step
+                yield name, step
 
     def turns(self) -> Iterator[tuple[str, int | None]]:
         """(name of a number, the step) of loops to it and of divisions that round up; None of those that do not."""
         for one in descendants(self.body, "for_statement", "binary_expression") if self.body is not None else ():
-            rounded = False
-            if one.type == "for_statement":
-                size, by = self._loop(one)
-            else:
-                size, by = self._division(one)
-                rounded = not size
-                if rounded:
-                    size, by = self._division_up(one)
-            step = self.multiple(by, _DEEPEST) if size and by is not None else None
-            if size and (step is None or step > 1):
-                yield size, step if one.type == "for_statement" or rounded else None
+            rounded = one.type == "for_statement"
+            size, by = self._loop(one) if rounded else self._division(one)
+            sizes: set[str] = set()
+            if size is not None:
+                sizes = self._bounded_by(size, _DEEPEST) if rounded else {self._name(size)} - {""}
+            if not rounded and not sizes:
+                rounded, (up, by) = True, self._division_up(one)
+                sizes = {up} - {""}
+            step = self.multiple(by, _DEEPEST) if sizes and by is not None else None
+            if step is None or step > 1:
+                yield from ((name, step if rounded else None) for name in sizes)
 
     def _division_up(self, node: Node) -> tuple[str, Node | None]:
         """`(size + step - 1) / step`; "" for what is no such division."""
@@ -221,15 +238,15 @@ class _Reader:
         known = self.constants.get(text, int(text) if text.isdecimal() else 0)
         return int(known) if known == int(known) else 0
 
-    def _loop(self, node: Node) -> tuple[str, Node | None]:
-        """`for (k = 0; k < size; k += step)`; "" for another loop."""
+    def _loop(self, node: Node) -> tuple[Node | None, Node | None]:
+        """`for (k = 0; k < size; k += step)`: its bound and its step; none of another loop."""
         bound, begin, by = self._parts(node)
-        if bound is None or begin is None or by is None:
-            return "", None
+        if begin is None or by is None:
+            return None, None
         at, step = self.multiple(begin, _DEEPEST), self.multiple(by, _DEEPEST)
         if at is None or not step or at % step or self._is_varying(by):
-            return "", None
-        return self._name(bound), by
+            return None, None
+        return bound, by
 
     def _parts(self, node: Node) -> tuple[Node | None, Node | None, Node | None]:
         """Where a loop that counts ends, where it begins, and its step; none of another loop."""
@@ -247,14 +264,12 @@ class _Reader:
             return None, None, None
         return bound, begin, by
 
-    def _division(self, node: Node) -> tuple[str, Node | None]:
-        """`size / step`; "" for what is no division."""
+    def _division(self, node: Node) -> tuple[Node | None, Node | None]:
+        """`size / step`; none of what is no division."""
         sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
         if sign is None or left is None or right is None or self.source.text(sign) != "/":
-            return "", None
-        if bare(left).type == "binary_expression" or self._is_varying(right):
-            return "", None
-        return self._name(left), right
+            return None, None
+        return (None, None) if bare(left).type == "binary_expression" or self._is_varying(right) else (left, right)
 
     def _is_varying(self, node: Node) -> bool:
         """Whether a number depends on the thread or the launch, or on what changes."""
@@ -319,7 +334,7 @@ class _Reader:
         if node.type == "number_literal":
             text = self.source.text(node).rstrip("uUlL")
             return int(text) if text.isdecimal() else None
-        if node.type in ("identifier", "field_expression"):
+        if node.type in ("identifier", "field_expression", "qualified_identifier"):
             return self._of_name(node, depth)
         if node.type == "cast_expression":
             held = child(node, "value")
@@ -358,7 +373,7 @@ class _Reader:
         if text in self.given:
             steps = [caller.multiple(passed, depth - 1) for caller, passed in self.given[text]]
             return None if None in steps else math.gcd(*(one for one in steps if one is not None))
-        known = self.constants.get(text)
+        known = self.constants.get(text.replace(" ", ""))
         return int(known) if known is not None and known == int(known) else None
 
     def _of_operation(self, node: Node, depth: int) -> int | None:
@@ -368,6 +383,8 @@ class _Reader:
         op = self.source.text(sign)
         a, b = self.multiple(left, depth - 1), self.multiple(right, depth - 1)
         if op in ("+", "-"):
+            if 1 in (a, b):  # whatever is added to any number
+                return 1
             return None if a is None or b is None else math.gcd(a, b)
         if op == "*":
             return None if a is None or b is None else a * b

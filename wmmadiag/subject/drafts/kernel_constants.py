@@ -28,7 +28,8 @@ def known_constants(machine: Machine, function: HostFunction, scope: Scope, code
         if known is not None:
             found[one.name] = known
         elif one.name in scope.types:
-            found |= _members_of(machine, scope.types[one.name], scope)
+            members = _members_of(machine, scope.types[one.name], scope)
+            found |= members | {f"{one.name}::{name}": number for name, number in members.items()}
     return found
 
 

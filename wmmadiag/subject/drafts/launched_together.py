@@ -343,7 +343,7 @@ def _whole(
         shape, kernel=KernelName(root), shared=ZERO, arguments=passed, contents=contents, facts=steps[-1].launch.facts
     )
     listed = ", ".join(dict.fromkeys(step.kernel.entry for step in steps))
-    guards, tiles, strides = _guards(steps, parameters, passed)
+    guards, tiles, covered, strides = _guards(steps, parameters, passed)
     constants: dict[str, terms.Number] = {}
     for step in steps:
         constants |= step.kernel.constants
@@ -363,6 +363,7 @@ def _whole(
         named=multiplying.kernel.named,
         guards=guards,
         steps=tiles,
+        covered=covered,
         strides=strides,
         declared=multiplying.kernel.declared,
         host=host,
@@ -372,13 +373,12 @@ def _whole(
 
 def _guards(
     steps: Sequence[_Step], parameters: Sequence[DraftParameter], passed: Sequence[Value]
-) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Of the numbers of the whole what its kernels compare indices with, and what they and blocks step through."""
+) -> tuple[dict[str, int], ...]:
+    """Of the numbers of the whole what its kernels compare indices with, what they step through, in whole tiles and
+    in parts of them, and what their blocks do."""
     names = {value.args[0]: one.name for one, value in zip(parameters, passed, strict=True)
              if isinstance(value, Term)}  # fmt: skip
-    guards: dict[str, int] = {}
-    tiles: dict[str, int] = {}
-    strides: dict[str, int] = {}
+    found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for step in steps:
         own = step.kernel
         for parameter, value in zip(step.kernel.parameters, step.kernel.passed, strict=True):
@@ -386,10 +386,10 @@ def _guards(
                 continue
             name = names[value.args[0]]
             label = parameter.label.rpartition(".")[2] or parameter.name
-            for told, whole in ((own.guards, guards), (own.steps, tiles), (own.strides, strides)):
+            for told, whole in zip((own.guards, own.steps, own.covered, own.strides), found, strict=True):
                 if label in told:
                     whole[name] = max(told[label], whole.get(name, 1))
-    return guards, tiles, strides
+    return found
 
 
 def _multiplies(code: str) -> int:

@@ -156,7 +156,10 @@ def _ragged(draft: CardDraft, values: Sizes, given: Mapping[str, str]) -> Sizes:
             blocks = 1 if symbol != "Skv" else 2
             ragged = str(blocks * whole + rest)
             alike = next((group for group in draft.equal if own in group), {own})
-            found |= {name: ragged for name in alike if name in found and name not in draft.fixed}
+            taken = found | {name: ragged for name in alike if name in found and name not in draft.fixed}
+            numbers = {name: int(text) for name, text in taken.items() if text.isdecimal()}
+            if not any(_holds(one, draft, numbers) is False for one in draft.facts if _about(one[0], {own: 1})):
+                found = taken
     return found if found != values else {}
 
 
