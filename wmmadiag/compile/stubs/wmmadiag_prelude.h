@@ -1,6 +1,10 @@
 /* Read before every source: what nvcc's own implicit #include of cuda_runtime.h brings in. */
 #ifndef WMMADIAG_PRELUDE_H
 #define WMMADIAG_PRELUDE_H
+/* What libcu++ takes with nvcc. NVRTC would get 16, whose templates, never used, take more than half of its seconds. */
+#ifndef _CCCL_META_UNROLL_LIMIT
+#define _CCCL_META_UNROLL_LIMIT 10
+#endif
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
