@@ -163,6 +163,22 @@ def test_main_gives_sizes_and_memory(tmp_path):
     assert launch.contents[id(launch.arguments[2].buffer)][0] == "zero"
 
 
+@pytest.mark.parametrize(
+    ("declared", "of"),
+    [("float h[48]", "h"), ("float h[48] = {}", "h"), ("float h[48] = {1.f, 2.f}", "h"), ("float h[6][8]", "h"),
+     ("float h[12] = {0}", "h[0]) * sizeof(h"), ("float h[48]", "*h) * (48")],
+)  # fmt: skip
+def test_an_array_has_the_size_of_all_its_elements(tmp_path, declared, of):
+    text = KERNEL + (
+        "int main() {\n"
+        f"  {declared}; float* p = h; float* d; half* e; cudaMalloc(&d, sizeof({of})); cudaMalloc(&e, sizeof(p));\n"
+        "  mm<64, half><<<1, 128>>>(e, e, d, 1, 1, 1);\n"
+        "}\n"
+    )
+    ((launch, _),) = launched(tmp_path, text)
+    assert [terms.text(launch.arguments[at].buffer.size) for at in (0, 2)] == ["8", "192"]
+
+
 def test_structs_that_a_function_fills(tmp_path):
     text = (
         "struct Params { const half* q; int n, stride; float scale = 1.f; };\n"

@@ -128,13 +128,16 @@ def _sizeof(machine: Machine, node: Node, scope: Scope) -> Value:
             value = evaluate(machine, inner, scope)
             if isinstance(value, TypeName):
                 return _size(machine, value.text, node, scope)
-            if isinstance(value, Items):
+            cell = place_of(machine, inner, scope)
+            if isinstance(value, Items) and not (cell is not None and cell.type.endswith("*")):
                 size = bytes_of(value.cells[0].type) if value.cells else None
                 return combined("*", number(size or 4), number(len(value.cells)))
-            cell = place_of(machine, inner, scope)
+            # An array of a function, and no pointer to it: both lead to its memory.
+            if cell is not None and isinstance(value, Pointer) and cell.type == value.element and value.buffer.size:
+                return value.buffer.size
             if cell is not None and cell.type:
                 return _size(machine, cell.type, node, scope)
-            if inner.type == "subscript_expression":
+            if inner.type == "subscript_expression" or scope.source.words(inner).startswith("*"):
                 whole = field(inner, "argument")
                 found = evaluate(machine, whole, scope) if whole is not None else None
                 if isinstance(found, Pointer) and found.element:

@@ -153,22 +153,25 @@ def initial_value(machine: Machine, variable: Variable, scope: Scope, kind: str 
 
 def _array(machine: Machine, variable: Variable, scope: Scope, kind: str) -> Value:
     """An array of a function: its elements where they are known, else memory."""
-    if variable.value is not None and variable.value.type in ("initializer_list", "argument_list"):
-        found = evaluate(machine, variable.value, scope)
-        if isinstance(found, Items):
-            for cell in found.cells:
-                cell.type = kind
-                if isinstance(cell.value, Items):
-                    held = [one.value for one in cell.value.cells]
-                    cell.value = constructed(machine, kind, held, scope, None, braces=True)
-            return found
     extents = [evaluate(machine, one, scope) for one in variable.dimensions if one is not None]
     count: Term | None = terms.ONE
     for one in extents:
         count = terms.combined("*", count, one) if isinstance(one, Term) and count is not None else None
-    known = machine.known(count)
-    if isinstance(known, int) and 0 < known <= 16 and len(extents) == len(variable.dimensions) == 1:
-        return Items([Cell(default_value(machine, kind, variable.name, scope), kind) for _ in range(known)])
+    known = machine.known(count) if len(extents) == len(variable.dimensions) == 1 else None
+    given = Items([])
+    if variable.value is not None and variable.value.type in ("initializer_list", "argument_list"):
+        found = evaluate(machine, variable.value, scope)
+        given = found if isinstance(found, Items) else given
+        for cell in given.cells:
+            cell.type = kind
+            if isinstance(cell.value, Items):
+                held = [one.value for one in cell.value.cells]
+                cell.value = constructed(machine, kind, held, scope, None, braces=True)
+        if isinstance(found, Items) and (not isinstance(known, int) or len(given.cells) >= known):
+            return given
+    if isinstance(known, int) and 0 < known <= 16:
+        rest = range(len(given.cells), known)
+        return Items([*given.cells, *(Cell(default_value(machine, kind, variable.name, scope), kind) for _ in rest)])
 
     each = bytes_of(kind)
     size = terms.combined("*", count, number(each)) if count is not None and each else None
