@@ -42,3 +42,32 @@ def test_the_line_that_a_signal_interrupted(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode > 128
         assert f"host code was ended by {signal}\n  at program.cu:{line}\n" in done.stderr, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_a_crash_says_nothing_of_a_kernel_and_an_abort_does(tmp_path: Path) -> None:
+    text = r"""
+#include <cstdio>
+#include <cstdlib>
+__global__ void halves(float* x) { x[threadIdx.x] *= 0.5f; }
+int main() {
+    float h[32] = {}, *x;
+    cudaMalloc(&x, sizeof h);
+    cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice);
+    halves<<<1, 32>>>(x);
+    cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
+    volatile int* nothing = nullptr;
+    END;
+}
+"""
+    for end, code, said in (
+        ("*nothing = 1", 2, "undecided: its host code crashed"),
+        ("abort()", 1, "WRONG: the program"),
+    ):
+        (tmp_path / "program.cu").write_text(text.replace("END", end))
+        done = subprocess.run(
+            [sys.executable, "-m", "wmmadiag", "check", "program.cu"],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert (done.returncode, said in done.stdout) == (code, True), done.stdout + done.stderr

@@ -8,6 +8,7 @@ what they do. Both are said.
 from __future__ import annotations
 
 import argparse
+import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -80,9 +81,14 @@ class ProgramCheck:
         return self.result is not None and self._said_something and self.result.status != 0
 
     @property
+    def crashed(self) -> bool:
+        """Whether host code died otherwise than by an abort, which is how an assertion says that something is wrong."""
+        return self.result is not None and self.result.status < 0 and self.result.status != -signal.SIGABRT
+
+    @property
     def code(self) -> int:
         """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
-        return 1 if self.errors or self.failed or self._judged_wrong else 0
+        return 1 if self.errors or (self.failed and not self.crashed) or self._judged_wrong else 0
 
     @property
     def _judged_wrong(self) -> bool:
@@ -341,6 +347,8 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
         return ["undecided: it launches no kernel"]
     if made.result is not None and not made.launches_it and not made.result.ended:
         return ["undecided: it does not launch this kernel, called so"]
+    if made.crashed:
+        why = f"its host code crashed, which says nothing of its kernels; {why}"
     if made.passed:
         idle = "this kernel does" if made.compared else "its kernels do"
         less = "half of what it does" if made.compared else "half of what they do"

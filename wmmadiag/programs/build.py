@@ -296,7 +296,9 @@ def _compile(
         one_main([one.name for one in prepared], objects)
         made = work / "program.so"
         # muldefs: device functions of headers are each source's own for nvcc, and mean nothing to the host.
-        defined = "-Wl,-z,defs,-z,muldefs"
+        # exclude-libs: a compiler without the shared libstdc++ takes the archive, whose streams must not mix with this
+        # process's own.
+        defined = "-Wl,-z,defs,-z,muldefs,--exclude-libs,libstdc++.a"
         # What hands memory to the system is the runtime's first (native/host_access.cpp).
         defined += "".join(f",--wrap={name}" for name in ("fread", "fwrite", "read", "write"))
         found = [f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared)]
