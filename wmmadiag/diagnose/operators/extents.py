@@ -56,8 +56,9 @@ class Extents:
         if one.operator == "&":
             return int(by) + 1 if int(by) & int(by) + 1 == 0 else 0
         whole = self.of(one.operands[0])
-        size = 1 << int(by) if one.operator == ">>" else int(by)
-        return int(whole.text) // size if whole is not None and whole.text.isdecimal() and size else 0
+        if whole is None or not whole.text.isdecimal():
+            return 0
+        return int(whole.text) >> int(by) if one.operator == ">>" else int(whole.text) // max(1, int(by))
 
     def written(self, one: Expression) -> Expression | None:
         """The same as it is written where the loop or the remainder is; None of an axis of the launch."""
