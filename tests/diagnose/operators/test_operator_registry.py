@@ -203,8 +203,17 @@ def test_the_largest_kernel_is_read_and_changed_soon() -> None:
     path = "kernels/attention_fused/kernel.cu"
     texts = {path: (ROOT / path).read_bytes()}
     took = []
-    for _ in range(4):  # the least of them: what else runs only adds to it
+    for _ in range(4):  # what else runs slows both down: in seconds, 1.6 to 1.9 alone on two cores of 2026
+        plain = _seconds_of_plain_python()
         begun = time.process_time()
         list(changes(texts, "attention_fused"))
-        took.append(time.process_time() - begun)
-    assert min(took) < 2.0
+        took.append((time.process_time() - begun) / plain)
+    assert min(took) < 14
+
+
+def _seconds_of_plain_python() -> float:
+    begun = time.process_time()
+    held: dict[tuple[int, str], int] = {}
+    for number in range(400_000):
+        held[number & 1023, str(number & 63)] = held.get((number & 1023, ""), 0) + number
+    return time.process_time() - begun
