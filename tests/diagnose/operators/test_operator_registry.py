@@ -203,7 +203,7 @@ def test_the_largest_kernel_is_read_and_changed_soon() -> None:
     path = "kernels/attention_fused/kernel.cu"
     texts = {path: (ROOT / path).read_bytes()}
     took = []
-    for _ in range(4):  # what else runs slows both down: in seconds, 1.6 to 1.9 alone on two cores of 2026
+    for _ in range(4):  # the least of them: what else runs slows both down
         plain = _seconds_of_plain_python()
         begun = time.process_time()
         list(changes(texts, "attention_fused"))
