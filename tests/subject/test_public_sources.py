@@ -134,7 +134,7 @@ def test_guards_of_a_kernel_that_nobody_launches_are_tried():
 def test_batched_products_get_a_pointer_to_each_matrix():
     report = wmmadiag.check(PUBLIC / "batched_gemm_pointer_arrays.cu")
     assert report.exit_code == 0, [case.problem for case in report.cases]
-    assert [one["batch"] for one in symbols(report)] == [1, 3]
+    assert [one["batch"] for one in symbols(report)] == [1, 3, 3]  # the last with rows and columns to spare
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_a_fragments_shape_is_no_size_of_the_matrix():
 def test_a_window_hides_keys_in_every_case():
     report = wmmadiag.check(BLIND / "swa_fwd.cu")
     assert report.exit_code == 0
-    assert all(one["window_left"] < one["S"] / 2 for one in symbols(report))
+    assert all(one["window_left"] <= one["S"] / 2 for one in symbols(report))
 
 
 @pytest.mark.parametrize("taken", [True, False])
