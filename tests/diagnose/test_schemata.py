@@ -240,7 +240,7 @@ def test_alternatives_in_an_unrolled_loop_are_compiled_once(tmp_path: Path, head
     card = product(tmp_path, loop)
     bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
     tried = [change(edit(bench.texts, "i * n + col", new)) for new in ("i * m + col", "i + col", "i * k + row")]
-    bench._programs.batch_level = "full"
+    bench._programs.level = "full"
     sizes = []
     for bench._programs.rolled in (True, False):
         (program,) = bench._programs.batch(tried).programs

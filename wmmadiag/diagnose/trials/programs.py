@@ -95,7 +95,7 @@ class Programs:
         like: others, whose precompiled headers serve these as well; of the same source, the unchanged programs, too.
 
     Attributes:
-        level: as given; `batch_level`: of programs with alternatives, which run more often.
+        level: as given.
         rolled: whether loops stay loops: alternatives in an unrolled loop are as many branches as it has rounds, and
             the compiler's time grows with all ways through them, to minutes.
         minimal: whether the compiler leaves out what few kernels need.
@@ -106,7 +106,6 @@ class Programs:
     def __init__(self, prepared: Prepared, level: Level = "fast", like: Programs | None = None) -> None:
         self.prepared = prepared
         self.level: Level = level
-        self.batch_level: Level = level
         self.rolled = True
         self.minimal: bool = like is None or like.minimal
         self.compilations = 0
@@ -141,7 +140,7 @@ class Programs:
             if self.level == "full":
                 raise
             # A compiler that knows no haste, or does not know all that it compiles otherwise (NVRTC 13.5: `__dp4a`).
-            self.level = self.batch_level = "full"
+            self.level = "full"
             return self.plain()
 
     def _once(self, key: tuple[Level, bool] | None, made: Callable[[], EmulatedKernel]) -> Program:
@@ -295,7 +294,7 @@ class Programs:
             if schemata.left:
                 later.append(schemata.left)
             number = {change: key for key, change in schemata.changes.items()}
-            result = self._compiled(schemata.edits, self.batch_level)
+            result = self._compiled(schemata.edits, self.level)
             errors = errors_in(result.log) if not result.ok else ()
             said = blame(errors, schemata)
             if result.ok:
@@ -338,7 +337,7 @@ class Programs:
             if not left:
                 break
             rendered = render_holes(self.prepared.texts, left)
-            result = self._compiled(rendered.edits, self.batch_level, further=fillings())
+            result = self._compiled(rendered.edits, self.level, further=fillings())
             if result.ok:
                 try:
                     return self._loaded(result), {number: frozenset((0, *slots)) for number, (_, slots) in left.items()}

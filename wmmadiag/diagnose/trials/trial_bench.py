@@ -23,7 +23,7 @@ from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
 from wmmadiag.diagnose.trials.team import Answer, Asked, Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.trials import ElementRules, TrialBase, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.emulator.trials import ElementRules, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind
@@ -39,8 +39,6 @@ _SLOWER = 32
 """So many times the warp instructions may a program take that does the same in haste, with alternatives in it."""
 _STRAYS = frozenset({"out-of-bounds", "misaligned", "read-only", "wrong-space"})
 """Faults of accesses that belong nowhere."""
-_COSTLY = 15_000
-"""Warp instructions of a trial that the compiler's haste adds, from which on a batch's runs cost more than it saves."""
 _DEARER = 3
 """Times the warp instructions of another trial that one of a hole may take: what fills it is put together each time."""
 
@@ -100,11 +98,9 @@ class TrialBench:
             self.reference = replace(base.result, mended=0, broken=0)
         self._plain, self._base, self._plain_launch = own, base, launch
         if not self._hasty():
-            self._programs.level = self._programs.batch_level = "full"
+            self._programs.level = "full"
             if not self._hasty():
                 self._programs.rolled = False
-        elif _each(self._base) - _each(base) >= _COSTLY:
-            self._programs.batch_level = "full"
 
     def _hasty(self) -> bool:
         """Take the program made in haste for the plain one, if it is wrong in the same elements."""
@@ -380,8 +376,3 @@ class TrialBench:
         return TrialLaunch(
             kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules, strays_pass=self._passing
         )
-
-
-def _each(base: TrialBase) -> int:
-    """Warp instructions of one trial: of a block, or of all of them where each may need what another one left."""
-    return max(base.instructions, default=0) if base.independent else base.result.instructions
