@@ -98,6 +98,29 @@ def test_the_readme_is_a_screen_and_a_half():
     assert text.index("never seen") < text.index("<img")  # what was measured on unseen code is said first
 
 
+def sums(rows, *columns):
+    """The first number of each cell, added up."""
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return [sum(int(re.match(r"\d+", row[column])[0]) for row in cells) for column in columns]
+
+
+def test_the_first_page_sums_what_was_measured():
+    page = (ROOT / "docs/measured.md").read_text("utf-8")
+    sets = re.findall(r"^\| `blind(?:2\d|1[2-9])` \| \d+ \| \d+ \| .*$", page, re.MULTILINE)
+    reads = page.split("| first run |")[1].split("\n\n")[0].splitlines()[2:]
+    kernels, bugs, causes, false = sums(sets, 1, 2, 3, 4)
+    last_bugs, last_causes, last_false = sums(sets[:3], 2, 3, 4)
+    missed, last_missed = bugs - causes - false, last_bugs - last_causes - last_false
+    sources, right, asked, wrong, undone = sums(reads, 1, 2, 3, 4, 5)
+    last, last_right, last_asked, last_wrong, last_undone = sums(reads[:1], 1, 2, 3, 4, 5)
+    asked, last_asked = asked + undone, last_asked + last_undone
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert f"of {bugs:,} bugs in {kernels} kernels written for it (of the last {last_bugs})" in text
+    assert f"| {causes} ({last_causes}) | {missed} ({last_missed}) | {false} ({last_false}) called proven |" in text
+    assert f"on {sources} right sources (on the last {last})" in text
+    assert f"| {right} ({last_right}) | {asked} ({last_asked}) | {wrong} ({last_wrong}) |" in text
+
+
 @pytest.mark.slow
 @pytest.mark.subprocess
 def test_the_readme_s_demo_runs(tmp_path):
