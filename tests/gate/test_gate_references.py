@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import wmmadiag
 from small_kernels import PYTHON_CARD, RIGHT
 
 pytestmark = pytest.mark.subprocess
@@ -36,8 +34,7 @@ def write(folder: Path, reference: str) -> None:
 
 def checked(folder: Path, reference: str, *words: str) -> tuple[int, str, dict]:
     write(folder, reference)
-    command = [sys.executable, "-m", "wmmadiag", "check", "own.toml", "--json", "run.json", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    done = wmmadiag(folder, "check", "own.toml", "--json", "run.json", *words, timeout=120)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr, json.loads((folder / "run.json").read_text())
 
@@ -74,7 +71,6 @@ def test_one_that_prints_writes_to_standard_error(tmp_path):
     (tmp_path / "gemm.cu").write_text(RIGHT)
     (tmp_path / "own.toml").write_text(PYTHON_CARD)
     (tmp_path / "own.py").write_text(IN_THE_CALL.format("import os", "print('hello'); os.write(1, b'there\\n')"))
-    command = [sys.executable, "-m", "wmmadiag", "check", "own.toml", "--json", "-"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ)
+    done = wmmadiag(tmp_path, "check", "own.toml", "--json", "-")
     assert done.returncode == 0 and json.loads(done.stdout)
     assert "hello" in done.stderr and "there" in done.stderr

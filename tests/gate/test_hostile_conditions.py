@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import wmmadiag
 from small_kernels import write_right, write_wrong
 
 pytestmark = pytest.mark.subprocess
@@ -22,9 +23,8 @@ def checked(folder: Path, *words: str, limits: dict[int, int] | None = None, **e
         for kind, value in (limits or {}).items():
             resource.setrlimit(kind, (value, value))
 
-    done = subprocess.run(
-        [sys.executable, "-m", "wmmadiag", "check", "right.toml", *words], cwd=folder, capture_output=True, text=True,
-        check=False, preexec_fn=limit, timeout=300,
+    done = wmmadiag(
+        folder, "check", "right.toml", *words, preexec_fn=limit, timeout=300,
         env={**os.environ, "WMMADIAG_CACHE_DIR": str(folder / "cache"), **environment},
     )  # fmt: skip
     assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr

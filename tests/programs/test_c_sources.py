@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import wmmadiag
 
 MAIN = """#include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +33,7 @@ extern "C" void scale(int* p, int n, int by) { times<<<1, 64>>>(p, n, by); }
 def test_c_beside_cuda(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(MAIN, "utf-8")
     (tmp_path / "scale.cu").write_text(KERNEL, "utf-8")
-    command = [sys.executable, "-m", "wmmadiag", "run", "main.c", "scale.cu"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = wmmadiag(tmp_path, "run", "main.c", "scale.cu")
     assert (done.stdout, done.returncode) == ("117\n", 0), done.stderr
 
 
@@ -85,8 +83,7 @@ int main(void) {
 def test_a_c_source_that_calls_a_library_is_found_by_others_and_its_lines_are_told(tmp_path: Path) -> None:
     for name, text in {"norm.c": LIBRARY, **OTHERS}.items():
         (tmp_path / name).write_text(text, "utf-8")
-    command = [sys.executable, "-m", "wmmadiag", "run", "main.c", "norm.c"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = wmmadiag(tmp_path, "run", "main.c", "norm.c")
     assert (done.stdout, done.returncode) == ("5 42\n", 1), done.stderr
     assert "norm.c:15: cublasSnrm2 reads 12 bytes of there" in done.stderr
 
@@ -94,6 +91,5 @@ def test_a_c_source_that_calls_a_library_is_found_by_others_and_its_lines_are_to
 @pytest.mark.subprocess
 def test_a_mistake_in_a_c_source_is_the_c_compilers(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text("#include <stdio.h>\nint main(void) { return undefined_there; }\n", "utf-8")
-    command = [sys.executable, "-m", "wmmadiag", "run", "main.c"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = wmmadiag(tmp_path, "run", "main.c")
     assert done.returncode == 2 and "main.c:2:25: host code: ‘undefined_there’ undeclared" in done.stderr

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command import wmmadiag
 
 from wmmadiag.programs.capture import recorded
 from wmmadiag.subject.card_files.stored import bytes_of, text_of, text_within
@@ -76,21 +75,16 @@ int main() {
 @pytest.mark.slow
 def test_indices_of_a_large_array_are_those_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "gather.cu").write_text(PERMUTED)
-
-    def said(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "wmmadiag", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-
-    made = said("init", "gather.cu", "--run")
+    made = wmmadiag(tmp_path, "init", "gather.cu", "--run")
     assert made.returncode == 0, made.stderr
-    checked = said("check", "gather.toml")
+    checked = wmmadiag(tmp_path, "check", "gather.toml")
     assert checked.returncode == 0, checked.stdout
     card = (tmp_path / "gather.toml").read_text()
     wrong = (np.arange(6000, dtype=np.int32) + 1).tobytes()
     (tmp_path / "gather.toml").write_text(re.sub('"zlib:[^"]*"', f'"{text_of(wrong)}"', card))
-    assert "out of bounds" in said("check", "gather.toml").stdout
+    assert "out of bounds" in wmmadiag(tmp_path, "check", "gather.toml").stdout
     (tmp_path / "gather.toml").write_text(re.sub('"zlib:[^"]*"', f'"{text_of(wrong[:400])}"', card))
-    refused = said("check", "gather.toml")
+    refused = wmmadiag(tmp_path, "check", "gather.toml")
     assert refused.returncode == 2 and "6000 elements, but 100 values" in refused.stderr + refused.stdout
 
 
@@ -119,15 +113,12 @@ int main() {
 @pytest.mark.slow
 def test_a_launch_that_fills_a_part_and_reads_what_the_host_set_says_so(tmp_path: Path) -> None:
     (tmp_path / "parts.cu").write_text(PARTS)
-    command = [sys.executable, "-m", "wmmadiag"]
-    made = subprocess.run([*command, "init", "parts.cu", "--run"], capture_output=True, check=False, cwd=tmp_path)
+    made = wmmadiag(tmp_path, "init", "parts.cu", "--run")
     assert made.returncode == 0, made.stderr
     cards = [tmp_path / f"parts_{number}.toml" for number in (1, 2, 3)]
     texts = [card.read_text() for card in cards]
     assert ["initial" in text for text in texts] == [True, False, False]  # the second begins with some of it filled
     assert ["had set factors by then" in text for text in texts] == [True, True, False]
     assert not any("counted" in text or "half_of" in text for text in texts)
-    checked = subprocess.run(
-        [*command, "check", *(card.name for card in cards)], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    checked = wmmadiag(tmp_path, "check", *(card.name for card in cards))
     assert checked.returncode == 0, checked.stdout

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import run_program
 
 ALGORITHMS = r"""
 #include <cub/device/device_reduce.cuh>
@@ -223,16 +222,9 @@ sparse 32 40
 """
 
 
-def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """`wmmadiag run` of one source."""
-    (folder / "program.cu").write_text(text)
-    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-
-
 @pytest.mark.slow
 def test_algorithms_for_the_whole_device(tmp_path: Path) -> None:
-    done = run(tmp_path, ALGORITHMS)
+    done = run_program(tmp_path, ALGORITHMS)
     names = ["sum", "reduce", "min", "inclusive", "exclusive", "sorted", "buffers", "runs", "selected"]
     names += ["histogram", "segments", "graph"]
     said = [line for line in done.stdout.splitlines() if not line.endswith(" runs")]
@@ -243,12 +235,12 @@ def test_algorithms_for_the_whole_device(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_segments_keys_and_iterators(tmp_path: Path) -> None:
-    done = run(tmp_path, SEGMENTS)
+    done = run_program(tmp_path, SEGMENTS)
     assert (done.stdout, done.returncode) == (SEGMENTS_SAID, 0), done.stderr
 
 
 def test_an_algorithm_that_is_not_offered_is_refused_by_name_and_line(tmp_path: Path) -> None:
-    done = run(tmp_path, UNKNOWN)
+    done = run_program(tmp_path, UNKNOWN)
     assert done.returncode == 2
     assert "program.cu:5" in done.stderr
     assert "cub::DeviceTopK" in done.stderr
@@ -276,10 +268,7 @@ int main() {
 @pytest.mark.slow
 def test_iterators_whose_references_are_classes(tmp_path: Path) -> None:
     """Those of Thrust's vectors: what they point to is no `double&`."""
-    source = tmp_path / "program.cu"
-    source.write_text(OF_VECTORS)
-    command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_program(tmp_path, OF_VECTORS)
     assert done.stdout == "2.25 -1 2.75\n", done.stderr
 
 
@@ -304,8 +293,6 @@ int main() {
 
 
 def test_what_cub_tells_of_the_device_and_of_errors(tmp_path: Path) -> None:
-    (tmp_path / "program.cu").write_text(UTILITIES)
-    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu", "--arch", "sm_80", "--checks", "none"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = run_program(tmp_path, UTILITIES, "--arch", "sm_80", "--checks", "none")
     assert (done.returncode, done.stdout) == (1, "0 800 800 4\n"), done.stderr
     assert "CUDA error 9 [program.cu, 15]: invalid configuration argument" in done.stderr

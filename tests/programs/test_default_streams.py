@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import run_program
 
 PROGRAM = """
 #include <cstdio>
@@ -46,9 +45,7 @@ int main(int argc, char**) {
 def test_a_threads_own_default_stream_waits_for_the_legacy_one_alone(
     tmp_path: Path, words: list[str], found: bool
 ) -> None:
-    (tmp_path / "program.cu").write_text(PROGRAM)
-    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = run_program(tmp_path, PROGRAM, *words)
     assert done.stdout == "15\n", done.stderr
     said = " ".join(done.stderr.split())
     assert ("nothing orders the two" in said) == found

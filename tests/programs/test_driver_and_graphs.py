@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_run_program import run
+from command import run_program
 
 DRIVER = r"""#include <cuda.h>
 #include <nvrtc.h>
@@ -133,13 +133,13 @@ int main() {
 
 
 def test_the_driver_links_captures_and_copies(tmp_path: Path) -> None:
-    done = run(tmp_path, DRIVER)
+    done = run_program(tmp_path, DRIVER)
     assert done.stdout == "66 72 -1 126 132\n2 0 1 400\n", done.stdout + done.stderr
     assert "cudaMemcpy2D reads" in " ".join(done.stderr.split()) and done.returncode == 1
 
 
 def test_graphs_tell_what_they_are(tmp_path: Path) -> None:
-    done = run(tmp_path, GRAPHS)
+    done = run_program(tmp_path, GRAPHS)
     assert done.stdout == "0 1 1 1 2 1\n0 0 1\n0\n", done.stdout + done.stderr
     assert done.returncode == 0
     said = (tmp_path / "graph.dot").read_text()
@@ -233,7 +233,7 @@ int main() {
 
 
 def test_nodes_say_what_they_do(tmp_path: Path) -> None:
-    done = run(tmp_path, NODES)
+    done = run_program(tmp_path, NODES)
     said = "2 0 10 0 0 11 1 | 1 128 | 1 2 32 | 1 1 | 128 1\n2 7 13\nexecutable gone\nreleased 5\n"
     assert done.stdout == said, done.stdout + done.stderr
     assert "uninitialised" in done.stderr and "program.cu:3:" in done.stderr, done.stderr
@@ -291,7 +291,7 @@ int main() {
 
 
 def test_the_drivers_graphs_and_libraries(tmp_path: Path) -> None:
-    done = run(tmp_path, DRIVER_GRAPH)
+    done = run_program(tmp_path, DRIVER_GRAPH)
     assert done.stdout == "add 1 1 5 6 2 CUDA_ERROR_NOT_FOUND\n", done.stdout + done.stderr
     assert done.returncode == 0
 
@@ -344,9 +344,9 @@ int main(int argc, char** argv) {
 
 
 def test_nodes_that_record_events_and_wait_for_them(tmp_path: Path) -> None:
-    done = run(tmp_path, EVENT_NODES)
+    done = run_program(tmp_path, EVENT_NODES)
     assert (done.stdout, done.returncode) == ("1 1 3 8 1\n", 0), done.stdout + done.stderr
-    done = run(tmp_path, EVENT_NODES.replace("argc == 1", "argc == 2"))
+    done = run_program(tmp_path, EVENT_NODES.replace("argc == 1", "argc == 2"))
     assert (done.stdout, done.returncode) == ("1 1 2 8 1\n", 1), done.stdout + done.stderr
     assert "nothing orders the two" in " ".join(done.stderr.split())
 
@@ -405,10 +405,10 @@ int main(int argc, char**) {
 
 
 def test_conditional_nodes_decide_what_runs(tmp_path: Path) -> None:
-    done = run(tmp_path, CONDITIONS)
+    done = run_program(tmp_path, CONDITIONS)
     assert done.stdout == "12 12 " and "nothing found" in done.stderr, done.stdout + done.stderr
 
 
 def test_condition_that_nothing_has_set_is_found(tmp_path: Path) -> None:
-    done = run(tmp_path, CONDITIONS, "--", "x")
+    done = run_program(tmp_path, CONDITIONS, "--", "x")
     assert done.returncode == 1 and "a conditional node reads its" in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_run_program import run
+from command import run_program
 
 FORGOTTEN = r"""#include <iostream>
 #include <map>
@@ -23,13 +23,13 @@ int main() {
 
 def test_a_header_that_was_forgotten_is_read_and_told(tmp_path: Path) -> None:
     for _ in range(2):  # compiled, and from the cache
-        done = run(tmp_path, FORGOTTEN)
+        done = run_program(tmp_path, FORGOTTEN)
         assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
         assert "<memory>" in done.stderr and "program.cu uses what" in done.stderr
 
 
 def test_what_no_header_declares_is_refused_as_before(tmp_path: Path) -> None:
-    done = run(tmp_path, "#include <cstdio>\nint main() {\n    std::no_such_thing<int> x;\n}\n")
+    done = run_program(tmp_path, "#include <cstdio>\nint main() {\n    std::no_such_thing<int> x;\n}\n")
     assert done.returncode == 2 and "program.cu:3" in done.stderr
 
 
@@ -37,7 +37,7 @@ def test_what_a_later_standard_has_names_that(tmp_path: Path) -> None:
     text = (
         "#include <source_location>\nint f(const std::source_location where) { return where.line(); }\nint main() {}\n"
     )
-    done = run(tmp_path, text)
+    done = run_program(tmp_path, text)
     assert done.returncode == 2 and "next: compile it as C++20: --std c++20" in done.stderr
 
 
@@ -48,5 +48,5 @@ def test_a_name_of_thrust_is_read_from_the_header_that_brings_it(tmp_path: Path)
         "    auto both = thrust::make_zip_iterator(a.begin(), b.begin());\n"
         '    std::printf("%d\\n", thrust::get<1>(both[1]));\n}\n'
     )
-    done = run(tmp_path, text)
+    done = run_program(tmp_path, text)
     assert (done.stdout, done.returncode) == ("4\n", 0), done.stderr

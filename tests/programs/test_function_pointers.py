@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from command import run_program
 
 POINTERS = r"""
 #include <cstdio>
@@ -149,15 +149,8 @@ int main() {
 """
 
 
-def run(folder: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """`wmmadiag run` of one source."""
-    (folder / "program.cu").write_text(text)
-    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-
-
 def test_pointers_to_functions_in_symbols_tables_and_arguments(tmp_path: Path) -> None:
-    done = run(tmp_path, POINTERS)
+    done = run_program(tmp_path, POINTERS)
     expected = [
         *(i + 2 for i in range(8)),
         *(i**3 for i in range(8)),
@@ -168,27 +161,27 @@ def test_pointers_to_functions_in_symbols_tables_and_arguments(tmp_path: Path) -
 
 
 def test_functions_are_arguments_of_kernel_templates(tmp_path: Path) -> None:
-    done = run(tmp_path, ARGUMENTS)
+    done = run_program(tmp_path, ARGUMENTS)
     assert (done.returncode, done.stdout) == (0, "110 111\n"), done.stderr
 
 
 def test_objects_with_virtual_functions_live_from_launch_to_launch(tmp_path: Path) -> None:
-    done = run(tmp_path, SHAPES)
+    done = run_program(tmp_path, SHAPES)
     assert done.stdout == "3 4 27 16 50 \n", done.stderr
     assert done.returncode == 0, done.stderr
-    nested = run(tmp_path, SHAPES, "--", "x", "x")
+    nested = run_program(tmp_path, SHAPES, "--", "x", "x")
     assert nested.stdout == "3 4 27 16 50 50 50 \n", nested.stderr
 
 
 def test_recursion_goes_as_deep_as_the_stack_that_the_program_asks_for(tmp_path: Path) -> None:
-    done = run(tmp_path, SHAPES, "--", *"xxxxxx")
+    done = run_program(tmp_path, SHAPES, "--", *"xxxxxx")
     assert (done.returncode, done.stdout) == (0, "3 4 27 16 50 50 50 50 50 50 50 \n"), done.stderr
-    deep = run(tmp_path, DEEP)
+    deep = run_program(tmp_path, DEEP)
     assert (deep.returncode, deep.stdout) == (0, "1\n"), deep.stderr
 
 
 def test_a_pointer_that_holds_no_function_is_a_fault_at_its_line(tmp_path: Path) -> None:
-    done = run(tmp_path, NOWHERE)
+    done = run_program(tmp_path, NOWHERE)
     assert done.returncode == 1, done.stderr
     line = 1 + NOWHERE[: NOWHERE.index("y[1] = nowhere")].count("\n")
     assert f"program.cu:{line}" in done.stderr

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import wmmadiag
 
 PROGRAM = r"""#include <cstdio>
 #include <cstdlib>
@@ -133,7 +134,7 @@ def test_what_it_waits_for_and_other_bytes_are_not(folder: Path, case: int) -> N
 
 
 def test_a_file_gets_what_is_written_to_it_all_the_same(folder: Path) -> None:
-    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu", "--", "5"]
+    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu", "--", "5"]  # what it writes is no text
     assert len(subprocess.run(command, capture_output=True, check=False, cwd=folder).stdout) == 20000
 
 
@@ -164,8 +165,7 @@ int main(int argc, char**) {
 @pytest.mark.parametrize(("words", "said"), [((), "nothing found"), (("device",), "1 error")])
 def test_a_result_that_the_host_gets_is_waited_for(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "answer.cu").write_text(ANSWER)
-    command = [sys.executable, "-m", "wmmadiag", "run", "answer.cu", "--", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = wmmadiag(tmp_path, "run", "answer.cu", "--", *words)
     assert said in done.stderr
 
 
@@ -194,6 +194,5 @@ int main(int argc, char**) {
 @pytest.mark.parametrize(("words", "said"), [((), "nothing found"), (("late",), "callback.cu:15: host code reads")])
 def test_a_callback_tells_other_threads_of_the_host(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "callback.cu").write_text(CALLBACK)
-    command = [sys.executable, "-m", "wmmadiag", "run", "callback.cu", "--", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = wmmadiag(tmp_path, "run", "callback.cu", "--", *words)
     assert said in done.stderr, done.stderr

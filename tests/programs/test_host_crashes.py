@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import wmmadiag
 
 PROGRAM = r"""#include <cstdlib>
 #include <cuda_runtime.h>
@@ -38,8 +37,7 @@ def test_the_line_that_a_signal_interrupted(tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(PROGRAM)
     for words, signal, line in (([], "SIGSEGV", 7), (["1"], "SIGILL", 17), (["1"] * 2, "SIGFPE", 18),
                                 (["1"] * 3, "SIGABRT", 19)):  # fmt: skip
-        command = [sys.executable, "-m", "wmmadiag", "run", "program.cu", "--", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        done = wmmadiag(tmp_path, "run", "program.cu", "--", *words)
         assert done.returncode > 128
         assert f"host code was ended by {signal}\n  at program.cu:{line}\n" in done.stderr, done.stderr
 
@@ -66,8 +64,5 @@ int main() {
         ("abort()", 1, "WRONG: the program"),
     ):
         (tmp_path / "program.cu").write_text(text.replace("END", end))
-        done = subprocess.run(
-            [sys.executable, "-m", "wmmadiag", "check", "program.cu"],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
+        done = wmmadiag(tmp_path, "check", "program.cu")
         assert (done.returncode, said in done.stdout) == (code, True), done.stdout + done.stderr

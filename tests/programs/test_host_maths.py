@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_run_program import run
+from command import run_program
 
 MATHS = r"""#include <cstdio>
 #include <initializer_list>
@@ -47,5 +47,5 @@ int main() {
 
 
 def test_host_maths_that_nvcc_brings(tmp_path: Path) -> None:
-    done = run(tmp_path, MATHS)
+    done = run_program(tmp_path, MATHS)
     assert done.stdout == "1 1 1 0 2 7 0\n", done.stdout + done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_run_program import run
+from command import run_program
 
 HELD = r"""#include <cstdio>
 #include <deque>
@@ -70,11 +70,11 @@ int main() {
 
 
 def test_members_of_the_hosts_library_keep_the_layout(tmp_path: Path) -> None:
-    done = run(tmp_path, HELD)
+    done = run_program(tmp_path, HELD)
     assert (done.stdout, done.returncode) == ("1 1 47\n", 0), done.stderr
 
 
 def test_what_they_can_do_is_the_hosts(tmp_path: Path) -> None:
     text = HELD.replace("s[0] = sizeof(All);", "s[0] = x->b.size();")
-    done = run(tmp_path, text)
+    done = run_program(tmp_path, text)
     assert done.returncode == 2 and 'has no member "size"' in done.stderr, done.stderr

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import run_program
 
 from wmmadiag.compile.names import demangle
 
@@ -65,10 +64,7 @@ def test_words_of_a_library_for_device_and_global(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "words.h").write_text(WORDS, "utf-8")
     (folder / "library.h").write_text(LIBRARY, "utf-8")
-    source = tmp_path / "program.cu"
-    source.write_text(PROGRAM, "utf-8")
-    command = [sys.executable, "-m", "wmmadiag", "run", str(source), "-I", str(tmp_path / "include")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = run_program(tmp_path, PROGRAM, "-I", str(tmp_path / "include"))
     assert done.stdout == "2 64\n", done.stderr
     assert "1 launch (1 watched), nothing found" in done.stderr or "1 launch, nothing found" in done.stderr
 
@@ -109,17 +105,9 @@ int main() {
 """
 
 
-def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """`wmmadiag run` of one source."""
-    source = tmp_path / "program.cu"
-    source.write_text(text, "utf-8")
-    command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-
 @pytest.mark.slow
 def test_types_of_thrust_in_kernels_and_headers_that_another_one_read(tmp_path: Path) -> None:
-    done = run(tmp_path, THRUST)
+    done = run_program(tmp_path, THRUST)
     assert done.stdout == "-1 3 6 9\n", done.stderr
 
 
@@ -137,7 +125,7 @@ int main() {
     printf("%d\\n", int(thrust::get<1>(last)) + int(thrust::get<0>(*both)));
 }
 """
-    done = run(tmp_path, text)
+    done = run_program(tmp_path, text)
     assert done.stdout == "9\n", done.stderr
 
 
@@ -174,7 +162,7 @@ int main() {
     printf("%d %d %d\\n", int(numbers[7]), host == device, host[0] != host[7] && host[3] >= 2 && host[3] < 3);
 }
 """
-    done = run(tmp_path, text)
+    done = run_program(tmp_path, text)
     assert done.stdout == "7 1 1\n", done.stderr
 
 
@@ -194,13 +182,13 @@ int main() {
     printf("%d\\n", first);
 }
 """
-    done = run(tmp_path, text)
+    done = run_program(tmp_path, text)
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
 
 
 @pytest.mark.slow
 def test_what_thrust_does_not_have_is_an_error_at_its_line(tmp_path: Path) -> None:
-    done = run(tmp_path, THRUST.replace("thrust::sequence(", "thrust::sequence_of_what("))
+    done = run_program(tmp_path, THRUST.replace("thrust::sequence(", "thrust::sequence_of_what("))
     assert done.returncode == 2, done.stderr
     assert "program.cu:12" in done.stderr
     assert "sequence_of_what" in done.stderr

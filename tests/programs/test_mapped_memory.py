@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_run_program import run
+from command import run_program
 
 MAPPED = r"""#include <cuda.h>
 #include <cuda_runtime.h>
@@ -62,7 +62,7 @@ int main(int argc, char**) {
 
 @pytest.mark.subprocess
 def test_mapped_memory_grows_and_goes(tmp_path: Path) -> None:
-    done = run(tmp_path, MAPPED)
+    done = run_program(tmp_path, MAPPED)
     last = (1 << 19) - 1
     lines = ["1 0 0 0 0", "0 0 0 801", f"{last} 5 {2 * last}", "0 0 0 0 cudaErrorInvalidValue"]
     assert done.stdout.splitlines() == lines, done.stderr
@@ -71,6 +71,6 @@ def test_mapped_memory_grows_and_goes(tmp_path: Path) -> None:
 
 @pytest.mark.subprocess
 def test_what_lies_behind_it_is_out_of_bounds(tmp_path: Path) -> None:
-    done = run(tmp_path, MAPPED, "--", "beyond")
+    done = run_program(tmp_path, MAPPED, "--", "beyond")
     assert done.stdout.endswith("cudaErrorIllegalAddress\n") and done.returncode == 1, done.stderr
     assert "program.cu:6:" in done.stderr and "out of bounds of global" in " ".join(done.stderr.split())

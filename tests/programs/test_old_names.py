@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_run_program import run
+from command import run_program
 
 OLD = r"""#include <cuda.h>
 #include <cuda_runtime.h>
@@ -40,7 +40,7 @@ int main() {
 
 @pytest.mark.subprocess
 def test_names_of_old(tmp_path: Path) -> None:
-    done = run(tmp_path, OLD)
+    done = run_program(tmp_path, OLD)
     assert (done.stdout, done.returncode) == ("84 4 6 12 8 24 0\n", 0), done.stderr
 
 
@@ -109,13 +109,13 @@ int main() {
 @pytest.mark.subprocess
 def test_references_to_textures(tmp_path: Path) -> None:
     (tmp_path / "row.h").write_text("#pragma once\ntexture<float> row;\n", "utf-8")
-    done = run(tmp_path, REFERENCES)
+    done = run_program(tmp_path, REFERENCES)
     assert (done.stdout, done.returncode) == ("0 0 1033 31255 0 0 0.2\n", 0), done.stderr
 
 
 @pytest.mark.subprocess
 def test_a_class_of_the_programs_own_is_no_reference(tmp_path: Path) -> None:
-    done = run(tmp_path, OWN)
+    done = run_program(tmp_path, OWN)
     assert (done.stdout, done.returncode) == ("2.5 mine\n", 0), done.stderr
 
 
@@ -143,5 +143,5 @@ int main() {
 
 @pytest.mark.subprocess
 def test_shuffles_and_votes_without_a_mask(tmp_path: Path) -> None:
-    done = run(tmp_path, SHUFFLES)
+    done = run_program(tmp_path, SHUFFLES)
     assert done.stdout == "496 aaaaaaaa 1 0 12.5\n", done.stderr

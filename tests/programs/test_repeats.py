@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command import run_program
 
 from wmmadiag.programs import repeats
 
@@ -64,10 +63,7 @@ int main() {
 
 
 def test_only_launches_on_the_same_contents_are_repeats_and_memory_is_as_if_all_had_run(tmp_path: Path) -> None:
-    source = tmp_path / "program.cu"
-    source.write_text(PROGRAM, "utf-8")
-    command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = run_program(tmp_path, PROGRAM)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         f"sums {20 * sum(range(64))}",
@@ -110,10 +106,7 @@ int main() {
 
 
 def test_constants_and_variables_of_the_device_are_memory_that_launches_hang_on(tmp_path: Path) -> None:
-    source = tmp_path / "program.cu"
-    source.write_text(SYMBOLS, "utf-8")
-    command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = run_program(tmp_path, SYMBOLS)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "wrong 0, calls 12\n"
 

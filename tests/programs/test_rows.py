@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import run_program
 
 from wmmadiag.programs.rows import Turns, turns_of, unasked
 
@@ -83,11 +82,9 @@ int main() {
 
 @pytest.mark.subprocess
 def test_memory_is_as_if_all_blocks_had_run_one_after_another(tmp_path: Path) -> None:
-    source, record = tmp_path / "program.cu", tmp_path / "run.json"
-    source.write_text(PROGRAM)
-    command = [sys.executable, "-m", "wmmadiag", "run", "--checks", "none", "--json", str(record), str(source)]
     # All 60,000 rows of the first would be 200 million warp instructions.
-    done = subprocess.run([*command, "--budget-instructions", "1000000"], capture_output=True, text=True, check=False)
+    words = ("--checks", "none", "--json", "run.json", "--budget-instructions", "1000000")
+    done = run_program(tmp_path, PROGRAM, *words)
     inner = [0, 0]
     for _ in range(5):
         for y in range(2):
@@ -96,7 +93,7 @@ def test_memory_is_as_if_all_blocks_had_run_one_after_another(tmp_path: Path) ->
         "same 6 561", "60000 times as many instructions", "grows 21 21", "settles 5 5", "at once 1 1", "nobody 255 255",
         f"inner {inner[0]} {inner[1]}", "two 9 9", "ticket 9 1089",
     ], done.stderr  # fmt: skip
-    found = json.loads(record.read_text())
+    found = json.loads((tmp_path / "run.json").read_text())
     assert found["exit_code"] == 0
     assert found["settled"] == 2  # `same` and `at_once`: each of the others changes something in its second turn
     assert "2 ended when its blocks, all alike, changed nothing more" in done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_run_program import run
+from command import run_program
 
 REFERENCES = r"""#include <cstdio>
 struct Element { int value; Element* operator&() const { return nullptr; } };
@@ -25,7 +25,7 @@ int main() {
 
 
 def test_arguments_by_reference(tmp_path: Path) -> None:
-    done = run(tmp_path, REFERENCES, "--std", "c++17")
+    done = run_program(tmp_path, REFERENCES, "--std", "c++17")
     assert (done.stdout, done.returncode) == ("42 32\n", 0), done.stderr
 
 
@@ -45,7 +45,7 @@ int main() {
 
 
 def test_calls_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    done = run(tmp_path, REFUSED)
+    done = run_program(tmp_path, REFUSED)
     names = ["InvalidValue", "InvalidValue", "InvalidValue", "InvalidDevice", "InvalidValue", "UnsupportedLimit"]
     assert done.stdout.split() == [*(f"cudaError{one}" for one in names), "cudaSuccess", "12345"], done.stderr
     assert "there is no device attribute 100000" in done.stderr and done.returncode == 0
@@ -71,7 +71,7 @@ int main() {
 
 
 def test_what_was_advised_can_be_asked(tmp_path: Path) -> None:
-    done = run(tmp_path, ADVISED)
+    done = run_program(tmp_path, ADVISED)
     assert (done.stdout, done.returncode) == ("1 0 -1 -2 1\n", 0), done.stderr
 
 
@@ -104,5 +104,5 @@ int main() {
 
 @pytest.mark.parametrize("header", ["", "#include <cuda_device_runtime_api.h>"])
 def test_a_launch_that_depends_on_the_one_before(tmp_path: Path, header: str) -> None:
-    done = run(tmp_path, DEPENDENT.replace("HEADER", header))
+    done = run_program(tmp_path, DEPENDENT.replace("HEADER", header))
     assert (done.stdout, done.returncode) == ("0 31\n", 0), done.stderr

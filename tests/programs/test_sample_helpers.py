@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_run_program import run
+from command import run_program
 
 HELPED = r"""#include <stdio.h>
 #include <helper_cuda.h>
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
 
 @pytest.mark.slow
 def test_the_helpers_of_the_samples_are_there(tmp_path: Path) -> None:
-    done = run(tmp_path, HELPED, "--", "--n=12", "-name=hi", "--scale=2.5")
+    done = run_program(tmp_path, HELPED, "--", "--n=12", "-name=hi", "--scale=2.5")
     assert done.stdout == (
         'GPU Device 0: "Hopper" with compute capability 9.0\n\ndevice 0\n3 50\n1 6 5 9 1 0.5\n1\n1 0 12\n1 hi 1 2.5\n'
         "1 1 3 2 0\n1010\n"
@@ -74,7 +74,7 @@ def test_the_helpers_of_the_samples_are_there(tmp_path: Path) -> None:
 def test_the_programs_own_helpers_come_first(tmp_path: Path) -> None:
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "helper_cuda.h").write_text("#define mine 5\n")
-    done = run(tmp_path, "#include <helper_cuda.h>\nint main() { return mine; }\n", "-I", "common")
+    done = run_program(tmp_path, "#include <helper_cuda.h>\nint main() { return mine; }\n", "-I", "common")
     assert done.returncode == 5, done.stderr
 
 
@@ -88,14 +88,14 @@ def test_the_programs_own_helpers_come_first(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_named_with_the_next_step(tmp_path: Path, text: str, said: str) -> None:
-    done = run(tmp_path, f"{text}int main() {{}}\n")
+    done = run_program(tmp_path, f"{text}int main() {{}}\n")
     assert done.returncode == 2 and said in " ".join(done.stderr.split()), done.stderr
 
 
 def test_a_header_near_by_is_found_and_told(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "include").mkdir(parents=True)
     (tmp_path / "elsewhere" / "include" / "beside.h").write_text("#define beside 4\n")
-    done = run(tmp_path, "#include <beside.h>\nint main() { return beside; }\n")
+    done = run_program(tmp_path, "#include <beside.h>\nint main() { return beside; }\n")
     assert done.returncode == 4 and "as if -I elsewhere/include were given" in " ".join(done.stderr.split())
 
 
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
     printf("%d\n", got[31]);
 }
 """
-    done = run(tmp_path, text.replace("@", str(tmp_path / "twice.cu")))
+    done = run_program(tmp_path, text.replace("@", str(tmp_path / "twice.cu")))
     assert (done.stdout.splitlines()[-1], done.returncode) == ("62", 0), done.stderr
 
 
@@ -149,7 +149,7 @@ int main() {
 
 
 def test_marks_of_cpp_for_a_profiler_are_taken(tmp_path: Path) -> None:
-    done = run(tmp_path, MARKED)
+    done = run_program(tmp_path, MARKED)
     assert done.returncode == 5, done.stderr
 
 
@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
 
 
 def test_the_helpers_of_the_first_samples(tmp_path: Path) -> None:
-    done = run(tmp_path, CUTIL, "--", "--size=7")
+    done = run_program(tmp_path, CUTIL, "--", "--size=7")
     assert (done.stdout, done.returncode) == ("1 1 1 0 0 1 7\n", 0), done.stderr
 
 
@@ -202,6 +202,6 @@ int main(int argc, char** argv) {
     printf("\n%d\n", sdkComparePGM("one.pgm", "other.pgm", 1, 0, false));
 }
 """
-    done = run(tmp_path, text)
+    done = run_program(tmp_path, text)
     said = "".join(word for word in done.stdout.split() if set(word) <= set("01"))
     assert (said, done.returncode) == ("1011010", 0), done.stdout + done.stderr

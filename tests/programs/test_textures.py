@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_run_program import run
+from command import run_program
 
 from wmmadiag.programs.textures import as_calls
 from wmmadiag.ptx import parse
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.subprocess
 def test_fetches_are_those_of_a_chip_bit_for_bit(tmp_path: Path) -> None:
-    done = run(tmp_path, (HERE / "texture_answers.cu").read_text("utf-8"), "--checks", "none")
+    done = run_program(tmp_path, (HERE / "texture_answers.cu").read_text("utf-8"), "--checks", "none")
     assert done.stdout == (HERE / "texture_answers.txt").read_text("utf-8"), done.stderr
 
 
@@ -54,7 +54,7 @@ int main() {
 
 @pytest.mark.subprocess
 def test_what_is_wrong_with_a_fetch_is_told_at_its_line(tmp_path: Path) -> None:
-    done = run(tmp_path, FOUND)
+    done = run_program(tmp_path, FOUND)
     assert done.stdout == "cudaSuccess\ncudaErrorIllegalAddress\n", done.stderr
     assert "program.cu:3:" in done.stderr and "reads x, which nothing has written" in " ".join(done.stderr.split())
     assert "program.cu:6:" in done.stderr and "0 bytes past the end of array" in " ".join(done.stderr.split())
@@ -85,7 +85,7 @@ int main() {
 
 @pytest.mark.subprocess
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    done = run(tmp_path, REFUSED)
+    done = run_program(tmp_path, REFUSED)
     names = ["NotSupported", "InvalidChannelDescriptor", "InvalidFilterSetting", "InvalidValue"]
     assert done.stdout.split() == [f"cudaError{one}" for one in names], done.stderr
     said = " ".join(done.stderr.split())
@@ -139,7 +139,7 @@ def test_cube_maps_by_the_table_of_their_faces(tmp_path: Path) -> None:
     # s, t of the guide's table, each below or above the middle: (m, s, t) of the six directions
     halves = [(+1, -1), (-1, -1), (+1, -1), (+1, +1), (+1, +1), (-1, +1)]
     inside = [face * 100 + (s > 0) * 10 + (t > 0) for face, (s, t) in enumerate(halves)]
-    done = run(tmp_path, CUBES)
+    done = run_program(tmp_path, CUBES)
     expected = [*map(str, inside), *(str(600 + one) for one in inside), "cudaErrorInvalidValue"]
     assert done.stdout.split() == expected, done.stderr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_run_program import run
+from command import run_program
 
 POINTERS = r"""#include <cstdio>
 #include <thrust/device_vector.h>
@@ -44,7 +44,7 @@ int main() {
 
 @pytest.mark.subprocess
 def test_pointers_iterators_and_algorithms_of_thrust(tmp_path: Path) -> None:
-    done = run(tmp_path, POINTERS)
+    done = run_program(tmp_path, POINTERS)
     numbers = [100, *(one for one in range(5, 15) if one != 8)]
     other = range(15, 25)
     sums = [sum(some) + 1000 + 10000 * sum(one % 2 == 0 for one in some) for some in (numbers, other)]
@@ -78,7 +78,7 @@ int main() {
 
 @pytest.mark.subprocess
 def test_operators_that_cub_dropped(tmp_path: Path) -> None:
-    done = run(tmp_path, OPERATORS)
+    done = run_program(tmp_path, OPERATORS)
     assert (done.stdout, done.returncode) == ("63 3 2016 1\n", 0), done.stderr
 
 
@@ -100,5 +100,5 @@ int main() {
 
 @pytest.mark.subprocess
 def test_transforms_of_several_inputs(tmp_path: Path) -> None:
-    done = run(tmp_path, TRANSFORMS)
+    done = run_program(tmp_path, TRANSFORMS)
     assert (done.stdout, done.returncode) == ("34 -34\n", 0), done.stderr

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import run_program
 
 PROGRAM = r"""
 #include <cuda.h>
@@ -34,9 +33,7 @@ int main() {
 @pytest.mark.parametrize("ask", ["cudaEventElapsedTime", "cuEventElapsedTime", ""])
 def test_times_between_events_are_said_to_be_instructions(tmp_path: Path, ask: str) -> None:
     asked = f"{ask}(&few, begin, middle), {ask}(&many, middle, end);" if ask else "many = 1;"
-    (tmp_path / "program.cu").write_text(PROGRAM.replace("ASK", asked))
-    command = [sys.executable, "-m", "wmmadiag", "run", "program.cu"]
     for _ in range(2):  # of a program that is built already, too
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        done = run_program(tmp_path, PROGRAM.replace("ASK", asked))
         assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
         assert ("times between events are emulated warp instructions" in done.stderr) == bool(ask), done.stderr
