@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 from wmmadiag.numerics.element_types import ALIASES, TYPES
 from wmmadiag.ops import OPERATIONS, Operation
@@ -122,8 +124,9 @@ without `while` or `with`. Seconds per call leave little time for that: take sma
 """
 
 _LAYOUT_NOTES = """\
-A role that is spread has one value for all indices of the axes that it lacks: `layout = "N"` is one per column,
-`layout = "M"` one per row, `layout = "BN"` one per matrix and column. With a `shape`, extents of 1 say the same.
+A role that is spread has in memory the axes that are named below alone, or those that a layout names, and one value for
+all indices of the others: `layout = "N"` is one per column, `layout = "M"` one per row, `layout = "BN"` one per matrix
+and column. With a `shape`, extents of 1 say the same.
 
 A packed tensor may also be one argument with `role = "qkv"` (or `"kv"`) and a layout in which the digit is the axis
 that picks q, k or v: `"BS3HD"`.
@@ -152,6 +155,10 @@ def page() -> str:
         _table("key", card_keys.CASE),
         _EXPRESSIONS.format(functions=_names(FUNCTIONS), constants=_names(CONSTANTS)),
         "## `[computes]`\n",
+        "Parameters that several operations have stand here once:\n",
+        *_PARAMETERS,
+        *sorted(_shared()),
+        "",
         *(_operation(one) for one in OPERATIONS.values() if one.oracle is not None),
         _PYTHON.format(keys=_table("key of `[computes]`", card_keys.FUNCTION)),
         _NONE,
@@ -177,6 +184,23 @@ def _table(title: str, rows: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_PARAMETERS = ("| parameter | if absent | meaning |", "|---|---|---|")
+
+
+def _parameters(one: Operation) -> Iterator[tuple[str, str]]:
+    """The names and the rows of an operation's parameters."""
+    for name, parameter in one.parameters.items():
+        words = f": {', '.join(parameter.words)}" if parameter.words else ""
+        yield name, f"| `{name}` | {parameter.default} | {_cell(parameter.meaning + words)} |"
+
+
+@cache
+def _shared() -> frozenset[str]:
+    """Rows of parameters that three operations or more have to the letter."""
+    rows = Counter(row for one in OPERATIONS.values() if one.oracle is not None for _, row in _parameters(one))
+    return frozenset(row for row, count in rows.items() if count >= 3)
+
+
 def _operation(one: Operation) -> str:
     lines = [f"### `{one.name}`: {one.meaning}\n", "| role | usual shape | |", "|---|---|---|"]
     for name, role in one.roles.items():
@@ -185,12 +209,14 @@ def _operation(one: Operation) -> str:
         use += "" if role.required else ", may be absent"
         use += f"; may be written over `{role.updates}`" if role.updates else ""
         use += "; one for all matrices where its first axis is 1 or left out" if role.shared else ""
-        use += f"; spread: in memory it has {role.usual} alone, or the axes that a layout names" if role.usual else ""
+        use += f"; spread: {role.usual}" if role.usual else ""
         lines.append(f"| `{name}` | {role.axes}: {shape} | {use} |")
-    lines += ["", "| parameter | if absent | meaning |", "|---|---|---|"]
-    for name, parameter in one.parameters.items():
-        words = f": {', '.join(parameter.words)}" if parameter.words else ""
-        lines.append(f"| `{name}` | {parameter.default} | {_cell(parameter.meaning + words)} |")
+    rows = dict(_parameters(one))
+    own = [row for row in rows.values() if row not in _shared()]
+    lines += ["", *_PARAMETERS, *own] if own else []
+    if len(own) < len(rows):
+        shared = [name for name, row in rows.items() if row in _shared()]
+        lines += ["", f"Parameters from the table above: {_names(shared)}."]
     if one.symbols:
         defaults = ", ".join(f"`{name} = {value}`" for name, value in one.symbols.items())
         lines += ["", f"Symbols that a case leaves out: {defaults}."]
