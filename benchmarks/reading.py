@@ -175,29 +175,25 @@ def _outcome(code: int, said: str) -> str:
 
 
 def table(results: Sequence[Result], ways: Sequence[str]) -> str:
-    """Right kernels by group: a row for each, a column for each way and outcome."""
-    lines = ["| kernels | | " + " | ".join(f"{way}: {' / '.join(_OUTCOMES)}" for way in ways) + " |"]
-    lines.append("|---" * (2 + len(ways)) + "|")
+    """Right kernels by group: a row for each, for each way how many had which outcome, and what a check takes."""
+    heads = (f"{way}: {' / '.join(_OUTCOMES)} | seconds: median, largest" for way in ways)
+    lines = ["| kernels | | " + " | ".join(heads) + " |", "|---" * (2 + 2 * len(ways)) + "|"]
     groups = list(dict.fromkeys(one.kernel.group for one in results))
     for group in [*groups, *(["all"] if len(groups) > 1 else [])]:
         own = [one for one in results if group in (one.kernel.group, "all")]
         cells = []
         for way in ways:
             counts = Counter(one.outcomes[way] for one in own if way in one.outcomes)
+            taken = sorted(one.seconds[way] for one in own if way in one.seconds)
             cells.append(" / ".join(str(counts[outcome]) for outcome in _OUTCOMES))
+            cells.append(f"{taken[len(taken) // 2]:.1f}, {taken[-1]:.0f}" if taken else "")
         lines.append(f"| {group} | {len(own)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def page(results: Sequence[Result], ways: Sequence[str]) -> str:
     """The page of the documentation: the table, and what is asked of each kernel that is not right at once."""
-    lines = ["# What is read from a source alone", "", _PAGE, table(results, ways), "", _SECONDS, ""]
-    lines += ["| kernels | " + " | ".join(ways) + " |", "|---" * (1 + len(ways)) + "|"]
-    for group in dict.fromkeys(one.kernel.group for one in results):
-        taken = [sorted(one.seconds[way] for one in results if one.kernel.group == group and way in one.seconds)
-                 for way in ways]  # fmt: skip
-        cells = [f"{one[len(one) // 2]:.1f}, {one[-1]:.0f}" if one else "" for one in taken]
-        lines.append(f"| {group} | {' | '.join(cells)} |")
+    lines = ["# What is read from a source alone", "", _PAGE, table(results, ways)]
     lines += ["", "## Not right from the source alone", "", "| kernel | | what is said |", "|---|---|---|"]
     for one in results:
         outcome = one.outcomes.get(ways[0], "right")
@@ -209,9 +205,9 @@ def page(results: Sequence[Result], ways: Sequence[str]) -> str:
 _PAGE = """`python benchmarks/reading.py --table docs/reading.md --kept FILE` wrote this page: right kernels, each
 checked with its source alone, with `--entry NAME` and `-I` besides, and by its card. `right`: exit code 0; `asked`:
 nothing was said of the kernel, and one option or field of a card decides; `WRONG`: a false alarm; `error`: neither a
-verdict nor a next step. What has no card is checked in the first way only.
+verdict nor a next step. What has no card is checked in the first way only. Seconds are those of a check, its process
+included, beside other work on two cores.
 """
-_SECONDS = "Seconds of a check, its process included, beside other work on two cores: median and largest."
 
 
 def _why(said: str) -> str:
