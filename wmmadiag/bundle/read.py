@@ -15,6 +15,7 @@ import msgspec
 
 from wmmadiag.bundle.model import FORMAT, MANIFEST, RUN, VERSION, Manifest
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.results import json_file
 
 if TYPE_CHECKING:
     from wmmadiag.results.run import Run
@@ -55,8 +56,6 @@ def read_bundle(path: Path) -> Bundle:
 
 def contents(data: bytes, name: str) -> Bundle:
     """The bundle in some bytes; `name` is for messages. Raises as `read_bundle`."""
-    from wmmadiag.results import json_file
-
     entries = _entries(data, name)
     if MANIFEST not in entries or RUN not in entries:
         raise ConfigurationError(f"{name} is an archive, but no bundle of wmmadiag", hint=_HINT)

@@ -8,10 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.api import open_card
 from wmmadiag.bundle.model import StoredCompilation, stored_key
 from wmmadiag.bundle.read import Bundle
 from wmmadiag.bundle.staging import checked, input_hashes, lay_out, overlay, working_in
+from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.origin import remember
+from wmmadiag.compile.records import from_record
 from wmmadiag.errors import ConfigurationError, UndecidedError
+from wmmadiag.gate.known_failures import failures_of
+from wmmadiag.results.brief import brief
 
 if TYPE_CHECKING:
     from wmmadiag.compile.model import Compilation
@@ -56,8 +62,6 @@ def _refuse_strays(bundle: Bundle) -> None:
     Raises:
         ConfigurationError: it does.
     """
-    from wmmadiag.api import open_card
-
     card = open_card(bundle.manifest.card, **overlay(bundle.manifest.options))
     if card.computes.operation == "python":
         raise ConfigurationError(
@@ -84,10 +88,6 @@ class _Stored:
         }
 
     def __call__(self, path: Path, options: CompileOptions) -> Compilation:
-        from wmmadiag.compile.languages import is_ptx
-        from wmmadiag.compile.origin import remember
-        from wmmadiag.compile.records import from_record
-
         key = stored_key(path.as_posix(), options.macros, options.name_expressions, options.std)
         stored = self.known.get(key)
         if stored is None:
@@ -121,12 +121,8 @@ def _differences(expected: Run, found: Run) -> list[str]:
 
 
 def _outcome(case: CaseResult) -> object:
-    from wmmadiag.gate.known_failures import failures_of
-
     return case.status, case.observations, failures_of(case)
 
 
 def _words(case: CaseResult) -> str:
-    from wmmadiag.results.brief import brief
-
     return f"{case.status} ({brief(case)})" if brief(case) else case.status

@@ -8,8 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.api import check, open_card
+from wmmadiag.bundle.model import BundleOptions, InputHash
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.recording import ReportRecorder, run_of
+from wmmadiag.subject.binding import bind
+
 if TYPE_CHECKING:
-    from wmmadiag.bundle.model import BundleOptions, InputHash
     from wmmadiag.results.run import Run
     from wmmadiag.subject.card_session import Compiler
 
@@ -45,11 +50,6 @@ def input_hashes(card: str, options: BundleOptions) -> list[InputHash]:
 
     import numpy as np
 
-    from wmmadiag.api import open_card
-    from wmmadiag.bundle.model import InputHash
-    from wmmadiag.errors import WmmadiagError
-    from wmmadiag.subject.binding import bind
-
     opened = open_card(card, **overlay(options))
     found = []
     for case in options.cases:
@@ -68,9 +68,6 @@ def input_hashes(card: str, options: BundleOptions) -> list[InputHash]:
 
 def checked(card: str, options: BundleOptions, compile_with: Compiler, backend: str = "emulator") -> Run:
     """The check of a bundle's card, in the current folder."""
-    from wmmadiag.api import check
-    from wmmadiag.recording import ReportRecorder, run_of
-
     recorder = ReportRecorder(options.seed, options.inputs)
     report = check(
         card,

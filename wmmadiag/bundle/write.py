@@ -14,9 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from wmmadiag.api import open_card
 from wmmadiag.bundle.model import FORMAT, MANIFEST, RUN, VERSION, BundleOptions, Manifest, StoredCompilation, stored_key
+from wmmadiag.bundle.read import contents
 from wmmadiag.bundle.staging import checked, input_hashes, lay_out, overlay, working_in
+from wmmadiag.compile.driver import compile_source, source_tree, uses_nvcc
+from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.records import to_record
+from wmmadiag.compile.sources import read_text
+from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.results import json_file
+from wmmadiag.results.json_file import write_bytes
+from wmmadiag.subject.target import card_target
 
 if TYPE_CHECKING:
     from wmmadiag.compile.model import Compilation
@@ -40,9 +51,6 @@ def write_bundle(card_path: Path, target: Path, *, include_paths: tuple[str, ...
     Raises:
         ConfigurationError: the card is wrong, or needs what no bundle can hold; the file cannot be written.
     """
-    from wmmadiag.api import open_card
-    from wmmadiag.subject.target import card_target
-
     if card_path.suffix != ".toml":
         raise ConfigurationError(
             f"{card_path}: a bundle is made of a card", hint=f"write one first: wmmadiag init {card_path}"
@@ -103,9 +111,6 @@ class _RecordingCompiler:
         self.made: dict[tuple[Any, ...], tuple[StoredCompilation, str]] = {}
 
     def __call__(self, path: Path, options: CompileOptions) -> Compilation:
-        from wmmadiag.compile.driver import compile_source
-        from wmmadiag.compile.records import to_record
-
         wider = replace(options, include_paths=(*options.include_paths, *self.include_paths))
         compilation = compile_source(path, wider)
         source, macros = path.as_posix(), dict(options.macros)
@@ -119,12 +124,6 @@ class _RecordingCompiler:
 
 def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) -> tuple[Path, dict[str, bytes]]:
     """The folder that all files of a card lie below, and they by their paths from there."""
-    from wmmadiag.compile.driver import source_tree, uses_nvcc
-    from wmmadiag.compile.languages import is_ptx
-    from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.compile.sources import read_text
-    from wmmadiag.compile.toolchain import toolchain
-
     wanted = CompileOptions(
         arch=options.arch, include_paths=(*card.include_paths, *include_paths), std=options.std or card.std
     )
@@ -154,10 +153,6 @@ def _relative(path: Path, base: Path) -> str:
 
 
 def _write(target: Path, manifest: Manifest, run: Run, files: Mapping[str, bytes], ptx: Mapping[str, str]) -> None:
-    from wmmadiag.bundle.read import contents
-    from wmmadiag.results import json_file
-    from wmmadiag.results.json_file import write_bytes
-
     entries = {
         MANIFEST: msgspec.json.format(msgspec.json.encode(manifest), indent=1),
         RUN: json_file.render(run).encode(),

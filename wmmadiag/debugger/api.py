@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wmmadiag.api import open_card
 from wmmadiag.api.options import SubjectKeywords
 from wmmadiag.compile.options import CompilerName
+from wmmadiag.debugger.against import open_other
 from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import open_target
 from wmmadiag.subject.card import Card
@@ -57,7 +58,5 @@ def debug(
     )  # fmt: skip
     session = Session(target)
     if against is not None:
-        from wmmadiag.debugger.against import open_other
-
         session.other = open_other(session, against)
     return session

@@ -29,6 +29,7 @@ from wmmadiag.csource.writes import Write
 from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
 from wmmadiag.debugger.kept_values import copied
 from wmmadiag.debugger.session import Session
+from wmmadiag.debugger.session import Session as Stopped
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.subject.compiling import SubjectCompiler
@@ -281,8 +282,6 @@ def kept(session: Session) -> Session:
     Raises:
         ConfigurationError: it is PTX, or the source does not compile with markers.
     """
-    from wmmadiag.debugger.session import Session as Stopped
-
     if session.target.kept:
         raise ConfigurationError("the variables are kept already", hint="`info variables` lists them")
     if not session.declared.files:
@@ -312,8 +311,6 @@ def evaluated(session: Session, text: str) -> Any:
     Raises:
         ConfigurationError: the variables are not kept, the compiler refuses it, or it is no number.
     """
-    from wmmadiag.debugger.session import Session as Stopped
-
     if not session.target.kept:
         raise ConfigurationError(
             f"'{text}' is more than arithmetic on names and elements",

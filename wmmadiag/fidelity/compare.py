@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from wmmadiag import emulator, gpu
 from wmmadiag.errors import CompileError, UndecidedError
 from wmmadiag.fidelity.cases import Array, Comparable
 from wmmadiag.fidelity.families import FAMILIES
@@ -95,14 +96,10 @@ def _first(case: Comparable, ours: Mapping[str, Array], theirs: Mapping[str, Arr
 @lru_cache(maxsize=32)
 def emulated(ptx: str, entry: str, arch: str) -> LoadedKernel:
     """A kernel on the emulator, one thread."""
-    from wmmadiag.emulator import EmulatorOptions, load
-
-    return load(ptx, entry, arch=arch, options=EmulatorOptions(threads=1))
+    return emulator.load(ptx, entry, arch=arch, options=emulator.EmulatorOptions(threads=1))
 
 
 @lru_cache(maxsize=32)
 def on_gpu(ptx: str, entry: str, arch: str, assembly: Assembly) -> LoadedKernel:
     """A kernel on this machine's GPU."""
-    from wmmadiag.gpu import GpuOptions, load
-
-    return load(ptx, entry, arch=arch, options=GpuOptions(assembly=assembly))
+    return gpu.load(ptx, entry, arch=arch, options=gpu.GpuOptions(assembly=assembly))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
+from wmmadiag.api import open_card
+from wmmadiag.emulator import load
 from wmmadiag.fidelity.cases import Array, Comparable
 from wmmadiag.fidelity.lanes import ELEMENTS, approximate, lane_case, lane_groups
 from wmmadiag.fidelity.programs import PROGRAMS, program_case
@@ -15,9 +17,12 @@ from wmmadiag.fidelity.warps import warp_cases
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly
 from wmmadiag.launch import LoadedKernel
 from wmmadiag.subject import shipped
+from wmmadiag.subject.binding import BoundCase, bind
+from wmmadiag.subject.card_session import session_for
+from wmmadiag.subject.compiling import SubjectCompiler
+from wmmadiag.subject.symbols import rendered_entry
 
 if TYPE_CHECKING:
-    from wmmadiag.subject.binding import BoundCase
     from wmmadiag.subject.card import Card
 
 # Whole kernels: each case of the right kernels that come with wmmadiag.
@@ -59,8 +64,6 @@ def kernel_keys() -> Mapping[str, tuple[str, str, str]]:
 
 @lru_cache(maxsize=8)
 def _card(path: str) -> Card:
-    from wmmadiag.api import open_card
-
     return open_card(shipped.kernels() / path)
 
 
@@ -70,8 +73,6 @@ def kernel_case(arch: str, key: str, seed: int = 0) -> KernelCase:
     Args:
         seed: of its inputs; 0: the card's.
     """
-    from wmmadiag.subject.binding import bind
-
     path, variant_name, case_name = kernel_keys()[key]
     card = _card(path)
     case, variant = card.case(case_name), card.variant(variant_name)
@@ -81,11 +82,6 @@ def kernel_case(arch: str, key: str, seed: int = 0) -> KernelCase:
 
 @lru_cache(maxsize=64)
 def _compiled(arch: str, path: str, variant_name: str, case_name: str) -> tuple[str, str]:
-    from wmmadiag.emulator import load
-    from wmmadiag.subject.card_session import session_for
-    from wmmadiag.subject.compiling import SubjectCompiler
-    from wmmadiag.subject.symbols import rendered_entry
-
     card = _card(path)
     case, variant = card.case(case_name), card.variant(variant_name)
     compiler = SubjectCompiler("auto", use_cache=True, resources=False)

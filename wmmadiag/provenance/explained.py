@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from wmmadiag import backends, emulator
 from wmmadiag.compile.options import CompilerName
 from wmmadiag.errors import BudgetError, UnsupportedError
 from wmmadiag.provenance.expected import has_products
@@ -14,6 +15,8 @@ from wmmadiag.provenance.origin import SliceStep, compact
 from wmmadiag.provenance.trace import trace
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_session import CardSession, PlainRuns
+from wmmadiag.subject.compiling import SubjectCompiler
 from wmmadiag.subject.verdict import judge_case, wrong_masks
 
 SECONDS = 30.0
@@ -62,10 +65,6 @@ def explained(
         ConfigurationError: no such case, variant, output or element, or nothing stored it.
         CompileError, KernelFault, BudgetError, UnsupportedError: as for a check.
     """
-    from wmmadiag import backends, emulator
-    from wmmadiag.subject.card_session import CardSession, PlainRuns
-    from wmmadiag.subject.compiling import SubjectCompiler
-
     one = card.case(case) if case else card.cases[0]
     chosen = card.variant(variant) if variant else card.variants[0]
     first = bind(card, one, chosen, seed=seed, inputs=inputs)

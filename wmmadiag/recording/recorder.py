@@ -12,20 +12,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag import __version__
+from wmmadiag.checks import all_checks
+from wmmadiag.checks.run import emulator_of
 from wmmadiag.compare.observation import TILE
+from wmmadiag.compile.toolchain import nvrtc_version
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.output_words import Words, Writers
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.recording.error_maps import Room, error_maps
+from wmmadiag.recording.fragments import fragment_maps
 from wmmadiag.results.diagnosis import Diagnosis
 from wmmadiag.results.maps import ErrorMap, HeldFragment, OwnedPlane, TileOwner
 from wmmadiag.results.model import KernelReport
 from wmmadiag.results.run import KernelRun, Rule, Run, SourceText, Unchecked
-from wmmadiag.subject.binding import BoundArgument, BoundCase
+from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
 
 if TYPE_CHECKING:
     from wmmadiag.launch import LoadedKernel
-    from wmmadiag.recording.error_maps import Room
-    from wmmadiag.subject.binding import BoundCase
     from wmmadiag.subject.card import Card
     from wmmadiag.subject.verdict import Verdict
 
@@ -117,7 +121,6 @@ class ReportRecorder:
         """A case ran to its end."""
         if verdict.status != "failed":
             return
-        from wmmadiag.recording.error_maps import Room, error_maps
 
         self._room = self._room or Room()
         made = error_maps(bound, verdict, self._room)
@@ -128,9 +131,6 @@ class ReportRecorder:
     def _owners(
         self, bound: BoundCase, kernel: LoadedKernel, instructions: int, names: tuple[str, ...]
     ) -> Mapping[str, tuple[OwnedPlane, ...]]:
-        from wmmadiag.checks.run import emulator_of
-        from wmmadiag.subject.binding import bind
-
         emulated = emulator_of(kernel)
         if emulated is None or not 0 < instructions <= MAX_INSTRUCTIONS:
             return {}
@@ -143,8 +143,6 @@ class ReportRecorder:
         """The finished check with what was recorded of it."""
         fragments: tuple[HeldFragment, ...] = ()
         if diagnoses and self.card is not None:
-            from wmmadiag.recording.fragments import fragment_maps
-
             found = [fragment_maps(self.card, one, seed=self.seed, inputs=self.inputs) for one in diagnoses]
             fragments = tuple(made for maps in found for made in maps)
         sources = tuple(self.sources)
@@ -166,9 +164,6 @@ def versions() -> dict[str, str]:
     import platform
     from importlib import metadata
 
-    from wmmadiag import __version__
-    from wmmadiag.compile.toolchain import nvrtc_version
-
     found = {"wmmadiag": __version__, "Python": platform.python_version(), "NVRTC": nvrtc_version()}
     for package in ("numpy", "cuda-bindings", "ml-dtypes"):
         try:
@@ -182,8 +177,6 @@ def versions() -> dict[str, str]:
 def rules() -> tuple[Rule, ...]:
     """The checks that there are, for reports that explain them."""
     import sys
-
-    from wmmadiag.checks import all_checks
 
     found = []
     for check in all_checks().values():

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from textwrap import dedent
 from typing import TYPE_CHECKING
+
+from wmmadiag.report import comparison_text, terminal, terminal_diagnosis
+from wmmadiag.report.map_svg import error_map, fragment_map, tile_map
+from wmmadiag.results.text import visible
 
 if TYPE_CHECKING:
     from wmmadiag.compare.observation import Observation
@@ -19,49 +24,33 @@ _MOST = 4
 
 def run_html(run: Run) -> str:
     """The run's text, then maps of wrong outputs and of fragments."""
-    from wmmadiag.report.map_svg import error_map, fragment_map
-    from wmmadiag.report.terminal import render_run
-
     drawn = [error_map(one) for kernel in run.kernels for one in kernel.maps]
     drawn += [fragment_map(one) for kernel in run.kernels for one in kernel.fragments]
-    return _text(render_run(run)) + _boxes(drawn)
+    return _text(terminal.render_run(run)) + _boxes(drawn)
 
 
 def report_html(report: KernelReport) -> str:
     """The report's text, then a map of each wrong output."""
-    from wmmadiag.report.terminal import render
-
     seen = [one for case in report.cases for one in case.observations]
-    return _text(render(report)) + _boxes(_tiles(seen))
+    return _text(terminal.render(report)) + _boxes(_tiles(seen))
 
 
 def diagnosis_html(diagnosis: Diagnosis) -> str:
     """The diagnosis's text."""
-    from wmmadiag.report.terminal_diagnosis import render
-
-    return _text(render(diagnosis))
+    return _text(terminal_diagnosis.render(diagnosis))
 
 
 def comparison_html(compared: RunComparison) -> str:
     """The text of two runs compared."""
-    from wmmadiag.report.comparison_text import render
-
-    return _text(render(compared))
+    return _text(comparison_text.render(compared))
 
 
 def observation_html(seen: Observation) -> str:
     """What a comparison of arrays saw, and which tiles are wrong."""
-    from textwrap import dedent
-
-    from wmmadiag.report.terminal import observation_lines
-    from wmmadiag.results.text import visible
-
-    return _text(dedent(visible("\n".join(observation_lines(seen))))) + _boxes(_tiles([seen]))
+    return _text(dedent(visible("\n".join(terminal.observation_lines(seen))))) + _boxes(_tiles([seen]))
 
 
 def _tiles(seen: Iterable[Observation]) -> list[str]:
-    from wmmadiag.report.map_svg import tile_map
-
     return [tile_map(one) for each in seen for one in each.tiles]
 
 

@@ -7,6 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.report import html
+from wmmadiag.results import json_file
+from wmmadiag.results.json_file import write_whole
+
 if TYPE_CHECKING:
     from wmmadiag.results.run import Run
 
@@ -20,10 +24,6 @@ def write_reports(run: Run, folder: Path, test: str) -> Path:
     Raises:
         ConfigurationError: the folder cannot be written.
     """
-    from wmmadiag.report import html
-    from wmmadiag.results import json_file
-    from wmmadiag.results.json_file import write_whole
-
     words = re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-.")
     stem = f"{words[-100:]}-{hashlib.sha256(test.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     write_whole(folder / f"{stem}.json", json_file.render(run))

@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.api import open_card
 from wmmadiag.debugger.commands.command import Command, Reply
 from wmmadiag.debugger.commands.running import moment_data
+from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import Target
 from wmmadiag.debugger.text import moment_text
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.find_cards import one_subject
+from wmmadiag.subject.target import card_target
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.interpreter import Interpreter
 
 
 def _loaded(interpreter: Interpreter, target: Target) -> Reply:
-    from wmmadiag.debugger.session import Session
-
     lost = len(interpreter.breakpoints.all)
     interpreter.load(Session(target))
     moment = interpreter.session.moment
@@ -32,9 +34,6 @@ def _card(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         return Reply(f"{now.card.path}: {now.title}", {"card": str(now.card.path), "title": now.title})
     if len(words) > 2:
         raise ConfigurationError(f"card takes no '{words[2]}'", hint="card PATH [CASE]")
-    from wmmadiag.api import open_card
-    from wmmadiag.subject.find_cards import one_subject
-    from wmmadiag.subject.target import card_target
 
     card = open_card(one_subject(Path(words[0]).expanduser()))
     return _loaded(

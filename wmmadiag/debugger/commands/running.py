@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wmmadiag.checks.registry import all_checks
+from wmmadiag.debugger.against import open_other
 from wmmadiag.debugger.commands.breaking import stop_conditions
 from wmmadiag.debugger.commands.command import Command, CommandRun, Reply, count_of, whole
 from wmmadiag.debugger.position import Moment
@@ -142,8 +143,6 @@ def _cause(interpreter: Interpreter, words: Sequence[str]) -> Reply:
 def _against(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     session = interpreter.session
     if words:
-        from wmmadiag.debugger.against import open_other
-
         session.other = open_other(session, " ".join(words))
     found = session.to_difference()
     return Reply(str(found), moment_data(found.moment) | {"kind": found.kind, "message": found.words})

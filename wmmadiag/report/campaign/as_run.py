@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.api import open_card
+from wmmadiag.campaign.work import KILLED, judged, session_of
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.recording import run_of
 from wmmadiag.results.model import CaseResult, KernelReport, Problem, Status
 from wmmadiag.results.run import KernelRun, Run
 
@@ -21,9 +24,6 @@ def as_run(campaign: Campaign) -> Run:
         WmmadiagError: a card cannot be read any more.
     """
     from dataclasses import replace
-
-    from wmmadiag.api import open_card
-    from wmmadiag.recording import run_of
 
     cases: dict[tuple[str, str], list[CaseResult]] = {}
     for finding in campaign.findings.values():
@@ -53,8 +53,6 @@ def as_run(campaign: Campaign) -> Run:
 
 def _again(campaign: Campaign, result: PointResult) -> CaseResult:
     """A failing case as a check reports it; one that cannot be run once more as the campaign has it."""
-    from wmmadiag.campaign.work import KILLED, judged, session_of
-
     point = result.point
     if result.failures != (KILLED,):  # it would end this process, too
         try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.campaign.explain import command, one_each
 from wmmadiag.report.campaign.terminal import counts, numbered
 from wmmadiag.report.html import page
 from wmmadiag.report.html.views import RawMarkup
@@ -20,8 +21,6 @@ _STATUSES = ("passed", "failed", "undecided", "error", "accepted")
 
 def render(campaign: Campaign) -> str:
     """The page as text."""
-    from wmmadiag.campaign.explain import one_each
-
     tally = campaign.tally
     findings = [
         {"first": first, "others": others, "failures": tally.groups.get(first.group)}
@@ -41,8 +40,6 @@ def render(campaign: Campaign) -> str:
 
 def _data(campaign: Campaign) -> str:
     """What the page's script draws maps of and searches: axes, cells, failing cases."""
-    from wmmadiag.campaign.explain import command
-
     tally = campaign.tally
     axes = tally.axes()
     places = {axis: {value: at for at, value in enumerate(values)} for axis, values in axes.items()}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from wmmadiag.campaign.explain import one_each
 from wmmadiag.report.campaign.terminal import counts, numbered
 from wmmadiag.report.markdown import code, escaped
 
@@ -20,8 +21,6 @@ _STATUSES = ("passed", "failed", "undecided", "error", "accepted")
 
 def render(campaign: Campaign) -> str:
     """The whole campaign, ending with a newline."""
-    from wmmadiag.campaign.explain import one_each
-
     tally = campaign.tally
     mark = {0: "✅", 1: "❌", 2: "⚠️", 3: "❔"}[tally.exit_code]
     parts = [f"## {mark} {escaped(campaign.plan.name)}: {counts(campaign)}"]

@@ -6,6 +6,8 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from wmmadiag.campaign.explain import one_each
+
 if TYPE_CHECKING:
     from wmmadiag.campaign.explain import CampaignFinding
     from wmmadiag.campaign.run import Campaign
@@ -31,8 +33,6 @@ def render(campaign: Campaign, *, verbose: bool = False) -> str:
     Args:
         verbose: every failing case that a report lists, too, and how many cases of each kernel are right.
     """
-    from wmmadiag.campaign.explain import one_each
-
     lines = []
     for number, (first, others) in enumerate(one_each(campaign.findings.values()), 1):
         lines += [f"{number}. {line}" if at == 0 else f"   {line}" for at, line in enumerate(_finding(first, campaign))]
