@@ -12,7 +12,6 @@ from wmmadiag.errors import ConfigurationError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmmadiag.api.judging import Reference
     from wmmadiag.compare.observation import Observation
 
 # Arrays of other libraries as NumPy arrays on the host: torch, CuPy, JAX, whatever speaks `__array__` or DLPack.
@@ -168,17 +167,19 @@ def assert_kernel_close(
     import numpy as np
 
     from wmmadiag.api import judging
+    from wmmadiag.report.terminal import observation_lines
 
-    parameters, foreign = _split(operation, given)
-    inputs = {role: host_array(value, role) for role, value in foreign.items()}
+    reference = operation or isinstance(expected, judging.Reference)
     if (expected is None) == (not operation):
         raise ConfigurationError(
             "give either what is expected or the operation", hint="assert_kernel_close(out, expected), or operation=…"
         )
     if bound is not None and (atol or rtol):
         raise ConfigurationError("give either bound or atol and rtol", hint="leave one of them out")
-    if (bound is not None or atol or rtol) and (operation or isinstance(expected, judging.Reference)):
+    if reference and (bound is not None or atol or rtol):
         raise ConfigurationError("a reference brings its own bound", hint="leave out bound, atol and rtol")
+    parameters, foreign = _split(operation, given)
+    inputs = {role: host_array(value, role) for role, value in foreign.items()}
     changed = []
     if callable(observed) and not is_array(observed):
         # Copies, since what is called may write to its inputs.
@@ -194,28 +195,21 @@ def assert_kernel_close(
             "out is for callables: an output that is there is compared as it is", hint="leave out= away"
         )
     values = host_array(observed, name)
-    wanted: Reference | NDArray[Any]
     if operation:
         element = dtype or judging.element_of(values).name
-        wanted = judging.reference(operation, dtype=element, **inputs, **parameters)
-    elif isinstance(expected, judging.Reference):
-        wanted = expected
-    else:
-        wanted = host_array(expected, "expected")
-        if bound is None:
-            bound = atol + rtol * np.abs(np.asarray(wanted, np.float64))
+        expected = judging.reference(operation, dtype=element, **inputs, **parameters)
+    elif not reference:
+        expected = host_array(expected, "expected")
+        bound = atol + rtol * np.abs(np.asarray(expected, np.float64)) if bound is None else bound
     limit = 0.0 if bound is None else host_array(bound, "bound")
-    seen = judging.compare_arrays(values, wanted, limit, name=name)
-    if seen.passed and not changed:
-        return seen
-    lines = [f"{name} is wrong"] if not seen.passed else []
-    lines += [f"the kernel changed its input {role}" for role in changed]
+    seen = judging.compare_arrays(values, expected, limit, name=name)
+    told = [f"the kernel changed its input {role}" for role in changed]
     if not seen.passed:
-        from wmmadiag.report.terminal import observation_lines
-
-        lines += observation_lines(seen)
-    details = None if seen.passed else _Details(operation, values, wanted, limit)
-    raise KernelMismatch("\n".join(lines), None if seen.passed else seen, details)
+        lines = [f"{name} is wrong", *told, *observation_lines(seen)]
+        raise KernelMismatch("\n".join(lines), seen, _Details(operation, values, expected, limit))
+    if changed:
+        raise KernelMismatch("\n".join(told), None, None)
+    return seen
 
 
 def _split(operation: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
