@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from wmmadiag.compile.ask.asking import ask
@@ -11,7 +10,7 @@ from wmmadiag.compile.driver import compile_source, compile_text
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.launch import Launch, field_offsets
+from wmmadiag.launch import field_offsets
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.derive import drafted_text, kernel_of
@@ -378,25 +377,3 @@ def test_template_arguments_are_named_with_their_namespace(tmp_path):
     bound = bind(card, card.cases[0], card.variants[0])
     assert (bound.launch.block, bound.launch.shared_bytes) == ((128, 1, 1), 2 * 64 * 64 * 2)
     kernel.launch(bound.launch)
-
-
-ARITHMETIC = """
-#include <torch/extension.h>
-template <typename scalar_t> __global__ void mixed(const scalar_t* x, float* out) {
-  scalar_t a = x[0], b = x[1];
-  a += b * scalar_t(2) - a / b;
-  float sum = 0.f;
-  sum += a; sum = sum + a * 0.5f + 2 * b;
-  scalar_t least = b < a && !(a == b) ? b : -a;
-  out[0] = sum; out[1] = a; out[2] = least; out[3] = a > 1.0f && 0 < a && a != 7 && a >= 0.5 ? 1 : 0;
-}
-template __global__ void mixed<TYPE>(const TYPE*, float*);
-"""
-
-
-@pytest.mark.parametrize(("type_", "bits"), [("c10::Half", (0x4200, 0x3E00)), ("at::BFloat16", (0x4040, 0x3FC0))])
-def test_torchs_sixteen_bit_types_calculate(tmp_path, type_, bits):
-    kernel = load(compile_text(ARITHMETIC.replace("TYPE", type_), "k.cu").ptx)
-    out = np.zeros(4, np.float32)
-    kernel.launch(Launch((1, 1, 1), (1, 1, 1), (np.array(bits, np.uint16), out)))
-    assert list(out) == [4.0 + 2.0 + 3.0, 4.0, 1.5, 1.0]
