@@ -26,11 +26,6 @@ ROWS = (
     form("cp.async.commit_group", op="cp.async.commit_group", since="7.0 sm_80"),
     form("cp.async.wait_group n:u32", op="cp.async.wait_group", since="7.0 sm_80"),
     form("cp.async.wait_all", op="cp.async.wait_all", since="7.0 sm_80"),
-    form(
-        "cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]",
-        op="cp.async.mbarrier.arrive",
-        defaults={"space": "generic"},
-        since="7.0 sm_80",
-        space=SHARED,
-    ),
-)
+    form("cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]", op="cp.async.mbarrier.arrive",
+         defaults={"space": "generic"}, since="7.0 sm_80", space=SHARED),
+)  # fmt: skip

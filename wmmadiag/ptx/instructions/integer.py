@@ -48,22 +48,12 @@ ROWS = (
     form("bmsk.mode.b32 d, a, b", op="bmsk.{mode}.b32", mode="clamp wrap"),
     # Untyped, as recorded: what the records draw operands from is the rows, their order and their types.
     form("dp4a.atype.btype d:b32, a:b32, b:b32, c:b32", atype="u32 s32", btype="u32 s32"),
-    form(
-        "dp2a.part.atype.btype d:b32, a:b32, b:b32, c:b32",
-        op="dp2a.{part}.{atype}.{btype}",
-        part="lo hi",
-        atype="u32 s32",
-        btype="u32 s32",
-    ),
+    form("dp2a.part.atype.btype d:b32, a:b32, b:b32, c:b32", op="dp2a.{part}.{atype}.{btype}", part="lo hi",
+         atype="u32 s32", btype="u32 s32"),
     # Halves or bytes of a word side by side; no masks, no selections of lanes, no saturation.
     *(
-        form(
-            f"v{name}{lanes}.dtype.atype.btype{{.add}} d:u32, a:u32, b:u32, c:u32",
-            op=f"v{name}{lanes}",
-            dtype="u32 s32",
-            atype="u32 s32",
-            btype="u32 s32",
-        )
+        form(f"v{name}{lanes}.dtype.atype.btype{{.add}} d:u32, a:u32, b:u32, c:u32", op=f"v{name}{lanes}",
+             dtype="u32 s32", atype="u32 s32", btype="u32 s32")
         for name in ("add", "sub", "absdiff", "min", "max")
         for lanes in (2, 4)
     ),
@@ -77,4 +67,4 @@ ROWS = (
     form("mad.part.cc.type d, a, b, c, cc_out", op="mad.{part}.cc.{type}", part="lo hi", type=_WORDS),
     form("madc.part.type d, a, b, c, cc_in", op="madc.{part}.{type}", part="lo hi", type=_WORDS),
     form("madc.part.cc.type d, a, b, c, cc_out, cc_in", op="madc.{part}.cc.{type}", part="lo hi", type=_WORDS),
-)
+)  # fmt: skip

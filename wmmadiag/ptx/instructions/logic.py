@@ -21,12 +21,8 @@ ROWS = (
     form("prmt.b32{.mode} d, a, b, c", mode="f4e b4e rc8 ecl ecr rc16"),
     form("selp.type d, a, b, c:pred", op="selp.{type_b}", type=_ANY),
     form("slct.dtype.ctype d:dtype, a:dtype, b:dtype, c:ctype", op="slct.{dtype_b}.{ctype}", dtype=_ANY, ctype="s32"),
-    form(
-        "slct{.ftz}.dtype.ctype d:dtype, a:dtype, b:dtype, c:ctype",
-        op="slct.{dtype_b}.{ctype}",
-        dtype=_ANY,
-        ctype="f32",
-    ),
+    form("slct{.ftz}.dtype.ctype d:dtype, a:dtype, b:dtype, c:ctype", op="slct.{dtype_b}.{ctype}", dtype=_ANY,
+         ctype="f32"),
     form("mov.type d, a", op="mov.{type_b}", type=f"{_ANY} pred"),
     form("mov.b128 d, a", op="mov.b128", since="8.3 sm_70"),
     # Pack and unpack: which of the three a mov is, its operands say.
@@ -44,4 +40,4 @@ ROWS = (
     form("mov.b64 d:b16*4, a:b64", op="mov.unpack.b64"),
     form("mov.b128 d:b64*2, a:b128", op="mov.unpack.b128", since="8.3 sm_70"),
     form("mov.b128 d:b32*4, a:b128", op="mov.unpack.b128", since="8.3 sm_70"),
-)
+)  # fmt: skip

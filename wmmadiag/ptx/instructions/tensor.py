@@ -55,16 +55,10 @@ def _wmma() -> Iterator[Form]:
             since = _since(80) if all(one.since == 80 for one in forms if one.a[0] == element) else ""
             for matrix, count in zip("ab", counts, strict=True):
                 layout = {"a": "row", "b": "col"}[matrix] if element in _FIXED_LAYOUT else _LAYOUT
-                yield form(
-                    f"wmma.load.{matrix}.sync.aligned.layout.shape{{.space}}.{element} "
-                    f"d:{_register(element)}*{count}, [addr], ldm?:u32",
-                    op="wmma.load",
-                    defaults={**_GENERIC, "matrix": matrix, "type": element},
-                    layout=layout,
-                    shape=shape,
-                    space=_SPACES,
-                    since=since,
-                )
+                yield form(f"wmma.load.{matrix}.sync.aligned.layout.shape{{.space}}.{element} "
+                           f"d:{_register(element)}*{count}, [addr], ldm?:u32",
+                           op="wmma.load", defaults={**_GENERIC, "matrix": matrix, "type": element}, layout=layout,
+                           shape=shape, space=_SPACES, since=since)  # fmt: skip
             (dtype,) = {one.cd[0][1] for one in forms if one.a[0] == element}
             yield from _wmma_mma(shape, element, dtype, *counts, accumulators, since)
         for element, count in accumulators.items():
@@ -72,15 +66,10 @@ def _wmma() -> Iterator[Form]:
                 ("load", "c", f"d:{_register(element)}*{count}, [addr], ldm?:u32"),
                 ("store", "d", f"[addr], c:{_register(element)}*{count}, ldm?:u32"),
             ):
-                yield form(
-                    f"wmma.{op}.{matrix}.sync.aligned.layout.shape{{.space}}.{element} {operands}",
-                    op=f"wmma.{op}",
-                    defaults={**_GENERIC, "matrix": matrix, "type": element},
-                    layout=_LAYOUT,
-                    shape=shape,
-                    space=_SPACES,
-                    since=_since(80) if all(one.since == 80 for one in forms) else "",
-                )
+                yield form(f"wmma.{op}.{matrix}.sync.aligned.layout.shape{{.space}}.{element} {operands}",
+                           op=f"wmma.{op}", defaults={**_GENERIC, "matrix": matrix, "type": element}, layout=_LAYOUT,
+                           shape=shape, space=_SPACES,
+                           since=_since(80) if all(one.since == 80 for one in forms) else "")  # fmt: skip
 
 
 def _wmma_mma(
@@ -91,15 +80,10 @@ def _wmma_mma(
     choices = {"alayout": "row" if row_col else _LAYOUT, "blayout": "col" if row_col else _LAYOUT, "shape": shape}
     if element == "f16":  # the only one without the types of A and B, and with C and D of two types
         for one, ctype in product(("f16", "f32"), repeat=2):
-            yield form(
-                "wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype "
-                f"d:{_register(one)}*{counts[one]}, {sources}, c:{_register(ctype)}*{counts[ctype]}",
-                op="wmma.mma",
-                defaults={"atype": "f16", "btype": "f16"},
-                dtype=one,
-                ctype=ctype,
-                slots=choices,
-            )
+            yield form("wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype "
+                       f"d:{_register(one)}*{counts[one]}, {sources}, c:{_register(ctype)}*{counts[ctype]}",
+                       op="wmma.mma", defaults={"atype": "f16", "btype": "f16"}, dtype=one, ctype=ctype,
+                       slots=choices)  # fmt: skip
         return
     result = f"{_register(dtype)}*{counts[dtype]}"
     head, tail, defaults = "wmma.mma.sync.aligned", "", {}
@@ -109,17 +93,9 @@ def _wmma_mma(
         head, choices["bitop"] = "wmma.mma.bitop.popc.sync.aligned", "xor and"
     elif dtype == "s32":
         tail = "{.satfinite}"
-    yield form(
-        f"{head}.alayout.blayout.shape.dtype.atype.btype.ctype{tail} d:{result}, {sources}, c:{result}",
-        op="wmma.mma",
-        defaults=defaults,
-        dtype=dtype,
-        atype=element,
-        btype=element,
-        ctype=dtype,
-        slots=choices,
-        since=since,
-    )
+    yield form(f"{head}.alayout.blayout.shape.dtype.atype.btype.ctype{tail} d:{result}, {sources}, c:{result}",
+               op="wmma.mma", defaults=defaults, dtype=dtype, atype=element, btype=element, ctype=dtype,
+               slots=choices, since=since)  # fmt: skip
 
 
 def _mma() -> Iterator[Form]:
@@ -140,108 +116,40 @@ def _mma() -> Iterator[Form]:
                 tail, choices["bitop"] = ".bitop.popc", "xor and"
             elif dtype == "s32":
                 tail = "{.satfinite}"
-            yield form(
-                f"mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{tail} "
-                f"d:{_register(dtype)}*{d}, {sources}, c:{_register(dtype)}*{d}",
-                op="mma",
-                defaults=defaults,
-                dtype=dtype,
-                atype=atype,
-                btype=atype,
-                ctype=dtype,
-                slots=choices,
-                since=since,
-            )
+            yield form(f"mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{tail} "
+                       f"d:{_register(dtype)}*{d}, {sources}, c:{_register(dtype)}*{d}",
+                       op="mma", defaults=defaults, dtype=dtype, atype=atype, btype=atype, ctype=dtype, slots=choices,
+                       since=since)  # fmt: skip
     # Volta's quad-pair shape; later architectures run it in software.
     for (dtype, d), (ctype, c) in ((("f16", 4), ("f16", 4)), (("f32", 8), ("f16", 4)), (("f32", 8), ("f32", 8))):
-        yield form(
-            "mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype "
-            f"d:{_register(dtype)}*{d}, a:f16x2*2, b:f16x2*2, c:{_register(ctype)}*{c}",
-            op="mma",
-            shape="m8n8k4",
-            alayout=_LAYOUT,
-            blayout=_LAYOUT,
-            dtype=dtype,
-            atype="f16",
-            btype="f16",
-            ctype=ctype,
-            since="6.4 sm_70",
-        )
+        yield form("mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype "
+                   f"d:{_register(dtype)}*{d}, a:f16x2*2, b:f16x2*2, c:{_register(ctype)}*{c}",
+                   op="mma", shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT, dtype=dtype, atype="f16", btype="f16",
+                   ctype=ctype, since="6.4 sm_70")  # fmt: skip
     # Dense 8-, 6- and 4-bit floats of sm_120a.
     for dtype, d in (("f16", 2), ("f32", 4)):
-        yield form(
-            "mma.sync.aligned.shape.row.col.kind::f8f6f4.dtype.atype.btype.ctype "
-            f"d:{_register(dtype)}*{d}, a:b32*4, b:b32*2, c:{_register(dtype)}*{d}",
-            op="mma",
-            defaults={"alayout": "row", "blayout": "col", "kind": "f8f6f4"},
-            shape="m16n8k32",
-            dtype=dtype,
-            atype=_F8F6F4,
-            btype=_F8F6F4,
-            ctype=dtype,
-            since="8.7 sm_120",
-        )
+        yield form("mma.sync.aligned.shape.row.col.kind::f8f6f4.dtype.atype.btype.ctype "
+                   f"d:{_register(dtype)}*{d}, a:b32*4, b:b32*2, c:{_register(dtype)}*{d}",
+                   op="mma", defaults={"alayout": "row", "blayout": "col", "kind": "f8f6f4"}, shape="m16n8k32",
+                   dtype=dtype, atype=_F8F6F4, btype=_F8F6F4, ctype=dtype, since="8.7 sm_120")  # fmt: skip
 
 
 ROWS = (
     *_wmma(),
     *_mma(),
-    form(
-        "ldmatrix.sync.aligned.shape.num{.trans}{.space}.type d:b32*num, [addr]",
-        op="ldmatrix",
-        defaults=_GENERIC,
-        shape="m8n8",
-        num="x1 x2 x4",
-        space=SHARED,
-        type="b16",
-        since="6.5 sm_75",
-    ),
-    form(
-        "ldmatrix.sync.aligned.shape.num.trans{.space}.type d:b32*2, [addr]",
-        op="ldmatrix",
-        defaults={**_GENERIC, "trans": "1"},
-        shape="m16n16",
-        num="x1",
-        space=SHARED,
-        type="b8",
-        since="8.6 sm_100",
-    ),
-    form(
-        "ldmatrix.sync.aligned.shape.num.trans{.space}.type d:b32*4, [addr]",
-        op="ldmatrix",
-        defaults={**_GENERIC, "trans": "1"},
-        shape="m16n16",
-        num="x2",
-        space=SHARED,
-        type="b8",
-        since="8.6 sm_100",
-    ),
-    form(
-        "stmatrix.sync.aligned.shape.num{.trans}{.space}.type [addr], b:b32*num",
-        op="stmatrix",
-        defaults=_GENERIC,
-        shape="m8n8",
-        num="x1 x2 x4",
-        space=SHARED,
-        type="b16",
-        since="7.8 sm_90",
-    ),
-    form(
-        "stmatrix.sync.aligned.shape.num.trans{.space}.type [addr], b:b32*num",
-        op="stmatrix",
-        defaults={**_GENERIC, "trans": "1"},
-        shape="m16n8",
-        num="x1 x2 x4",
-        space=SHARED,
-        type="b8",
-        since="8.6 sm_100",
-    ),
-    form(
-        "movmatrix.sync.aligned.shape.trans.type d:b32, a:b32",
-        op="movmatrix",
-        defaults={"trans": "1"},
-        shape="m8n8",
-        type="b16",
-        since="7.8 sm_75",
-    ),
-)
+    form("ldmatrix.sync.aligned.shape.num{.trans}{.space}.type d:b32*num, [addr]", op="ldmatrix", defaults=_GENERIC,
+         shape="m8n8", num="x1 x2 x4", space=SHARED, type="b16", since="6.5 sm_75"),
+    form("ldmatrix.sync.aligned.shape.num.trans{.space}.type d:b32*2, [addr]", op="ldmatrix",
+         defaults={**_GENERIC, "trans": "1"}, shape="m16n16", num="x1", space=SHARED, type="b8",
+         since="8.6 sm_100"),
+    form("ldmatrix.sync.aligned.shape.num.trans{.space}.type d:b32*4, [addr]", op="ldmatrix",
+         defaults={**_GENERIC, "trans": "1"}, shape="m16n16", num="x2", space=SHARED, type="b8",
+         since="8.6 sm_100"),
+    form("stmatrix.sync.aligned.shape.num{.trans}{.space}.type [addr], b:b32*num", op="stmatrix", defaults=_GENERIC,
+         shape="m8n8", num="x1 x2 x4", space=SHARED, type="b16", since="7.8 sm_90"),
+    form("stmatrix.sync.aligned.shape.num.trans{.space}.type [addr], b:b32*num", op="stmatrix",
+         defaults={**_GENERIC, "trans": "1"}, shape="m16n8", num="x1 x2 x4", space=SHARED, type="b8",
+         since="8.6 sm_100"),
+    form("movmatrix.sync.aligned.shape.trans.type d:b32, a:b32", op="movmatrix", defaults={"trans": "1"},
+         shape="m8n8", type="b16", since="7.8 sm_75"),
+)  # fmt: skip
