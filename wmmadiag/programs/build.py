@@ -31,7 +31,7 @@ from wmmadiag.errors import CompileError
 from wmmadiag.programs.c_sources import AS_CPP, as_cpp, of_a_library
 from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.kernel_names import expression_of
-from wmmadiag.programs.runtime import prelude, prune, runtime_library
+from wmmadiag.programs.runtime import prelude, prune, runtime_library, runtime_stamp
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.symbols import Symbol, base_of, called_by, is_kernel, object_source, of_macro, symbols_of
 
@@ -66,6 +66,7 @@ class HostHalf:
     managed: frozenset[str]
     main: int | None  # offset of `main`, or None
     notes: tuple[str, ...]  # what the user should know of how it was compiled
+    libraries: bool  # whether it calls functions of `native/libraries/`
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class _Prepared:
     own: OwnFiles
     names: list[DeviceNames] = field(default_factory=list)
 
-    def uses_libraries(self) -> bool:
-        """Whether it includes a header of `native/headers`."""
+    def may_use_libraries(self) -> bool:
+        """Whether it includes a header of `native/headers`: of those, many are of no library."""
         return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
 
     def has_references(self) -> bool:
@@ -169,27 +170,27 @@ def build(
         name = source_name(path)
         tree = source_tree(read_text(path), name, options, tools)
         prepared.append(_Prepared(name, tree, OwnFiles(tree, options.macros)))
-    runtime = runtime_library(any(one.uses_libraries() for one in prepared))
     keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
     key = cache.digest(
-        [*keys, *_own_parts(), str(runtime), str(runtime.stat().st_mtime_ns), compiler_version(compiler),
+        [*keys, *_own_parts(), *_runtime_parts(), compiler_version(compiler),
          *map(str, options.include_paths), *host_options, *late_options]
     )  # fmt: skip
     folder = cache.cache_folder() / "programs" / key
     if not (folder / "program.json").is_file():
-        _compile(compiler, prepared, options, (host_options, late_options), runtime, folder)
+        _compile(compiler, prepared, options, (host_options, late_options), folder)
     else:
         os.utime(folder)  # last used: what is pruned is what was not
-    return read_program(folder, runtime)
+    return read_program(folder)
 
 
-def read_program(folder: Path, runtime: Path) -> BuiltProgram:
-    """What `build` left in a folder."""
+def read_program(folder: Path, runtime: Path | None = None) -> BuiltProgram:
+    """What `build` left in a folder; `runtime`: the library that it uses, where that is known."""
     held = msgspec.json.decode((folder / "program.json").read_bytes(), type=HostHalf)
+    runtime = runtime or runtime_library(held.libraries)
     return BuiltProgram(**vars(held), library=folder / "program.so", runtime=runtime)
 
 
-def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str]) -> HostHalf:
+def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str], *, libraries: bool) -> HostHalf:
     scopes: dict[str, set[str]] = {}
     for name in (name for one in prepared for each in one.names for name in each.qualified):
         scope, _, base = name.rpartition("::")
@@ -223,7 +224,7 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
     kernels.sort(key=lambda one: one.start)
     timed = [_TIMED] if _CLOCKS & called_by(library) else []
     told = tuple(dict.fromkeys([*notes, *timed]))
-    return HostHalf(tuple(units), tuple(kernels), tuple(variables), managed, main, told)
+    return HostHalf(tuple(units), tuple(kernels), tuple(variables), managed, main, told, libraries)
 
 
 def _compile(
@@ -231,7 +232,6 @@ def _compile(
     prepared: Sequence[_Prepared],
     options: CompileOptions,
     words: tuple[Sequence[str], Sequence[str]],
-    runtime: Path,
     folder: Path,
 ) -> None:
     host_options, late_options = words
@@ -301,17 +301,33 @@ def _compile(
         defined = "-Wl,-z,defs,-z,muldefs,--exclude-libs,libstdc++.a"
         # What hands memory to the system is the runtime's first (native/host_access.cpp).
         defined += "".join(f",--wrap={name}" for name in ("fread", "fwrite", "read", "write"))
-        found = [f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared)]
-        link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), defined, *found,
-                *host_options, *late_options]  # fmt: skip
-        run_compiler(link, prepared[0].name)
+        joined = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), defined]
+        libraries = _linked(joined, [*_nvrtc(prepared), *host_options, *late_options], prepared)
         ready = work / "ready"
         ready.mkdir()
         made.replace(ready / "program.so")
-        (ready / "program.json").write_bytes(msgspec.json.encode(_host_half(ready / "program.so", prepared, notes)))
+        half = _host_half(ready / "program.so", prepared, notes, libraries=libraries)
+        (ready / "program.json").write_bytes(msgspec.json.encode(half))
         if not folder.exists():
             ready.replace(folder)
     prune(folder.parent, _MAX_KEPT)
+
+
+def _linked(words: Sequence[str], behind: Sequence[str], prepared: Sequence[_Prepared]) -> bool:
+    """Link a program with the runtime; whether with its libraries, which take a while to compile."""
+
+    def link(*, libraries: bool) -> bool:
+        runtime = runtime_library(libraries)
+        found = [f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}"]
+        run_compiler([*words, *found, *behind], prepared[0].name)
+        return libraries
+
+    try:
+        return link(libraries=False)
+    except CompileError:  # a function is missing
+        if not any(one.may_use_libraries() for one in prepared):
+            raise
+        return link(libraries=True)
 
 
 def _written(one: _Prepared, folder: Path, number: int, *, closures: bool) -> dict[Path, bytes]:
@@ -330,6 +346,12 @@ def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
 
     library = Path(str(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path))
     return [str(library), f"-Wl,-rpath,{library.parent}"]
+
+
+def _runtime_parts() -> tuple[str, ...]:
+    """The runtime that programs are linked with, and what its libraries are made of."""
+    runtime = runtime_library()
+    return (str(runtime), str(runtime.stat().st_mtime_ns), runtime_stamp())
 
 
 @functools.cache

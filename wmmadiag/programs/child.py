@@ -41,10 +41,10 @@ _OWN_MEMORY = 1 << 30
 class _KernelInfo(ctypes.Structure):
     _fields_ = (
         ("id", ctypes.c_int32), ("count", ctypes.c_int32), ("max_threads", ctypes.c_int32),
-        ("reserved", ctypes.c_int32), ("parameter_bytes", ctypes.c_uint64), ("static_shared", ctypes.c_uint64),
+        ("cluster", ctypes.c_uint32), ("parameter_bytes", ctypes.c_uint64), ("static_shared", ctypes.c_uint64),
         ("local_bytes", ctypes.c_uint64), ("constant_bytes", ctypes.c_uint64),
         ("offsets", ctypes.POINTER(ctypes.c_uint32)), ("sizes", ctypes.POINTER(ctypes.c_uint32)),
-        ("body", ctypes.c_uint64),
+        ("body", ctypes.c_uint64), ("name", ctypes.c_char_p),
     )  # fmt: skip
 
 
@@ -238,9 +238,11 @@ class Served:
         count = len(kernel.parameters)
         offsets = (ctypes.c_uint32 * max(count, 1))(*(one.offset for one in kernel.parameters))
         sizes = (ctypes.c_uint32 * max(count, 1))(*(one.size for one in kernel.parameters))
-        self.kept += [offsets, sizes]
+        name = kernel.entry.name.encode()
+        self.kept += [offsets, sizes, name]
         to = info.contents
         to.id, to.count, to.max_threads = kernel.number, count, kernel.max_threads
+        to.cluster, to.name = kernel.cluster, name
         to.parameter_bytes = kernel.parameter_bytes
         to.static_shared = kernel.checked.kernel.layout.declared_static_bytes
         to.local_bytes = kernel.checked.kernel.local_bytes

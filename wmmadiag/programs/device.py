@@ -66,6 +66,12 @@ class DeviceKernel:
         bound = self.checked.kernel.entry.limits.get("maxntid")
         return bound[0] * (bound[1:2] or (1,))[0] * (bound[2:3] or (1,))[0] if bound else 0
 
+    @property
+    def cluster(self) -> int:
+        """The blocks of a cluster that it was compiled for, x + 256 y + 65536 z; 0: none."""
+        x, y, z = (*self.checked.kernel.entry.limits.get("reqnctapercluster", ()), 1, 1, 1)[:3]
+        return x | y << 8 | z << 16 if "reqnctapercluster" in self.checked.kernel.entry.limits else 0
+
     @cached_property
     def talks(self) -> bool:
         """Whether it, or a function of its source, may talk with the host while it runs: what it writes is for it."""

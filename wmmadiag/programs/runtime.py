@@ -54,13 +54,19 @@ def native_parts() -> tuple[str | bytes, ...]:
 
 
 @functools.cache
+def runtime_stamp() -> str:
+    """What the runtime and its libraries are made of."""
+    return stamp(toolchain().includes[0])
+
+
+@functools.cache
 def _shipped(libraries: bool) -> Path | None:
     """The library that came with the package, if it is of these sources and CUDA headers, has all, and loads here."""
     for root in wmmadiag.__path__:  # of an editable install the sources, and where its build went
         library = Path(root) / "programs" / "native" / LIBRARY
         with contextlib.suppress(OSError):  # it is not there, or of another machine's C++ library
             said = library.with_name(f"{LIBRARY}.stamp").read_text("utf-8").splitlines()
-            if said[:1] == [stamp(toolchain().includes[0])] and (WITH_LIBRARIES in said or not libraries):
+            if said[:1] == [runtime_stamp()] and (WITH_LIBRARIES in said or not libraries):
                 ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
                 return library
     return None

@@ -281,6 +281,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
     WMMADIAG_LOCKED;
     if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS;  // a preference, without effect on results
+    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+        allow_wide(reinterpret_cast<Function*>(function)->info, value != 0);
+        return CUDA_SUCCESS;
+    }
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
     return result(allow_shared(reinterpret_cast<Function*>(function)->info, value));
 }
@@ -302,6 +306,11 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
         case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = found.ptxVersion; break;
         case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = found.binaryVersion; break;
         case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = found.maxDynamicSharedSizeBytes; break;
+        case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = found.clusterDimMustBeSet; break;
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = found.requiredClusterWidth; break;
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = found.requiredClusterHeight; break;
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = found.requiredClusterDepth; break;
+        case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = found.nonPortableClusterSizeAllowed; break;
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
     return CUDA_SUCCESS;

@@ -124,7 +124,10 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) { return result(cudaMemPoolCreate(pool, nullptr)); }
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* asked) {
+    static_assert(sizeof *asked == sizeof(cudaMemPoolProps) && offsetof(CUmemPoolProps, maxSize) == offsetof(cudaMemPoolProps, maxSize));
+    return result(cudaMemPoolCreate(pool, reinterpret_cast<const cudaMemPoolProps*>(asked)));
+}
 
 // A library is a module here, a kernel a function of it.
 CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {

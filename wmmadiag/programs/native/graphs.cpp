@@ -202,7 +202,10 @@ cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_
 cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t graph, cudaGraphNode_t node, unsigned enabled) {
     WMMADIAG_LOCKED;
     auto* one = graph_of(graph)->copy_of(node_of(node));
-    if (one == nullptr) return failed(cudaErrorInvalidValue);
+    const auto may = [](cudaGraphNodeType type) {
+        return type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset || type == cudaGraphNodeTypeMemcpy;
+    };
+    if (one == nullptr || !may(one->type)) return failed(cudaErrorInvalidValue);
     one->enabled = enabled != 0;
     return status();
 }

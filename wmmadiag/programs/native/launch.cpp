@@ -23,15 +23,19 @@ std::map<std::uint64_t, KernelInfo>& kernels() {
     static auto* known = new std::map<std::uint64_t, KernelInfo>;
     return *known;
 }
+struct Allowed {
+    std::uint64_t shared = 48 * 1024;
+    bool wide = false;
+};
 // By the kernel, not by the address: a body is met by its return address, and by its own.
-std::map<std::int32_t, std::uint64_t>& limits() {
-    static auto* known = new std::map<std::int32_t, std::uint64_t>;
-    return *known;
+Allowed& allowed(const KernelInfo& kernel) {
+    static auto* known = new std::map<std::int32_t, Allowed>;
+    return (*known)[kernel.id];
 }
 
 std::int64_t registers_of(const KernelInfo& kernel) { return host().property(("registers:" + std::to_string(kernel.id)).c_str()); }
 
-std::uint64_t& limit_of(const KernelInfo& kernel) { return limits().try_emplace(kernel.id, 48 * 1024).first->second; }
+std::uint64_t& limit_of(const KernelInfo& kernel) { return allowed(kernel).shared; }
 
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::size_t shared, LaunchWay way) {
@@ -63,11 +67,18 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
                        shared + kernel.static_shared > property("sharedMemPerBlockOptin")
                            ? "the device has " + std::to_string(property("sharedMemPerBlockOptin")) + " bytes for a block: use smaller tiles"
                            : "call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) first");
-    const auto cluster = way.in_cluster();
-    if (const auto blocks = std::uint64_t{cluster.x} * cluster.y * cluster.z;
-        blocks == 0 || blocks > 16 || grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0)
-        return refused(cudaErrorInvalidClusterSize, "a cluster of " + std::to_string(blocks) + " blocks",
-                       "a cluster has 8 blocks at most (16 with the opt-in), and the grid is a multiple of it in each direction");
+    const auto cluster = way.in_cluster(kernel);
+    const auto blocks_of = [](dim3 c) { return std::to_string(std::uint64_t{c.x} * c.y * c.z); };
+    if (kernel.cluster != 0 && way.cluster != 0 && way.cluster != kernel.cluster)
+        return refused(cudaErrorInvalidClusterSize,
+                       "a cluster of " + blocks_of(cluster) + " blocks; the kernel was compiled for " + blocks_of(unpacked(kernel.cluster)),
+                       "leave cudaLaunchAttributeClusterDimension out, or __cluster_dims__");
+    if (const auto blocks = std::uint64_t{cluster.x} * cluster.y * cluster.z; blocks == 0 || blocks > (allowed(kernel).wide ? 16 : 8))
+        return refused(cudaErrorInvalidClusterSize, "a cluster of " + blocks_of(cluster) + " blocks",
+                       "a cluster has 8 blocks at most, or 16 after cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)");
+    if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0)
+        return refused(cudaErrorInvalidClusterSize, "a grid of " + shape(grid) + " blocks in clusters of " + shape(cluster),
+                       "make the grid a multiple of the cluster in each direction");
     if (way.cooperative) {
         const auto blocks = std::uint64_t{grid.x} * grid.y * grid.z;
         const auto fit = std::max<std::uint64_t>(property("maxThreadsPerMultiProcessor") / ((threads + 31) / 32 * 32), 1);
@@ -140,6 +151,8 @@ cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes) {
     return status();
 }
 
+void allow_wide(const KernelInfo& kernel, bool wide) { allowed(kernel).wide = wide; }
+
 cudaFuncAttributes attributes_of(const KernelInfo& kernel) {
     cudaFuncAttributes found{};
     found.sharedSizeBytes = kernel.static_shared;
@@ -149,6 +162,12 @@ cudaFuncAttributes attributes_of(const KernelInfo& kernel) {
     found.numRegs = static_cast<int>(registers_of(kernel));
     found.ptxVersion = found.binaryVersion = static_cast<int>(host().property("major") * 10 + host().property("minor"));
     found.maxDynamicSharedSizeBytes = static_cast<int>(limit_of(kernel));
+    found.clusterDimMustBeSet = kernel.cluster != 0 ? 1 : 0;
+    const auto cluster = unpacked(kernel.cluster);
+    found.requiredClusterWidth = static_cast<int>(cluster.x);
+    found.requiredClusterHeight = static_cast<int>(cluster.y);
+    found.requiredClusterDepth = static_cast<int>(cluster.z);
+    found.nonPortableClusterSizeAllowed = allowed(kernel).wide ? 1 : 0;
     return found;
 }
 
@@ -221,8 +240,9 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         return allow_shared(kernel, value);
-    } else if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout && attribute != cudaFuncAttributeNonPortableClusterSizeAllowed &&
-               attribute != cudaFuncAttributeClusterSchedulingPolicyPreference) {
+    } else if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+        allow_wide(kernel, value != 0);
+    } else if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout && attribute != cudaFuncAttributeClusterSchedulingPolicyPreference) {
         return failed(cudaErrorNotSupported);
     }
     return status();
@@ -234,6 +254,23 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void* function) 
     KernelInfo kernel;
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
     *to = attributes_of(kernel);
+    return status();
+}
+cudaError_t cudaFuncGetName(const char** name, const void* function) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (name == nullptr) return failed(cudaErrorInvalidValue);
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    *name = kernel.name;
+    return status();
+}
+cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t index, std::size_t* offset, std::size_t* size) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    if (index >= static_cast<std::size_t>(kernel.count) || offset == nullptr) return failed(cudaErrorInvalidValue);
+    *offset = kernel.offsets[index];
+    if (size != nullptr) *size = kernel.sizes[index];
     return status();
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads, std::size_t shared, unsigned) {
@@ -252,7 +289,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function, 
     WMMADIAG_LOCKED;
     KernelInfo kernel;
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
-    const auto in = way_of(*config).in_cluster(), block = config->blockDim;
+    const auto in = way_of(*config).in_cluster(kernel), block = config->blockDim;
     const auto at_once = blocks_at_once(kernel, static_cast<int>(block.x * block.y * block.z), config->dynamicSmemBytes);
     *clusters = static_cast<int>(host().property("multiProcessorCount") * at_once / std::max(in.x * in.y * in.z, 1u));
     return status();

@@ -158,6 +158,7 @@ bool release(void* pointer, Kind kind) {
     munmap(one->view, size);
     mmap(reinterpret_cast<void*>(one->address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     if (one->kind == Kind::device) all.used -= one->size;
+    if (one->pool != nullptr) returned(*one->pool, one->size);
     one->kind = Kind::freed;
     one->view = nullptr;
     one->name += " (freed" + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : std::string()) + ")";

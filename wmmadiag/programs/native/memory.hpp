@@ -30,6 +30,12 @@ std::uint64_t reserve(std::uint64_t bytes);
 // Memory at an address that was reserved.
 void* allocate_at(std::uint64_t address, std::size_t bytes, Kind kind, const char* call);
 
+// As the runtime's calls give and take it: with its errors, under the lock.
+cudaError_t allocated(void** pointer, std::size_t bytes, Kind kind, const char* call);
+cudaError_t freed(void* pointer, Kind kind);
+// A pool has back what was allocated of it.
+void returned(Pool& to, std::uint64_t bytes);
+
 // Memory of the host's own that the device sees at the same address.
 bool adopt(void* pointer, std::size_t bytes, Kind kind, const std::string& name);
 

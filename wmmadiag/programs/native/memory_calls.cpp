@@ -3,9 +3,7 @@
 
 #include "graph.hpp"
 
-using namespace wmmadiag;
-
-namespace {
+namespace wmmadiag {
 
 cudaError_t allocated(void** pointer, std::size_t bytes, Kind kind, const char* call) {
     WMMADIAG_LOCKED;
@@ -28,7 +26,9 @@ cudaError_t freed(void* pointer, Kind kind) {
     return done ? cudaSuccess : failed(cudaErrorInvalidValue);
 }
 
-}  // namespace
+}  // namespace wmmadiag
+
+using namespace wmmadiag;
 
 extern "C" {
 
@@ -115,46 +115,6 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     *free = *total - memory().used;
     return status();
 }
-
-cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream) {
-    WMMADIAG_LOCKED;
-    if (auto* capture = capture_of(stream); capture != nullptr && pointer != nullptr && bytes != 0)
-        return allocate_in_graph(*capture, stream, pointer, bytes);
-    return allocated(pointer, bytes, Kind::device, "cudaMallocAsync");
-}
-cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t, cudaStream_t stream) {
-    WMMADIAG_LOCKED;
-    if (capture_of(stream) != nullptr) return cudaMallocAsync(pointer, bytes, stream);
-    return allocated(pointer, bytes, Kind::device, "cudaMallocFromPoolAsync");
-}
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
-    WMMADIAG_LOCKED;
-    if (pointer != nullptr && capture_of(stream) != nullptr) return free_in_graph(stream, pointer);
-    return freed(pointer, Kind::device);
-}
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
-    *pool = reinterpret_cast<cudaMemPool_t>(&memory());
-    return cudaSuccess;
-}
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) { return cudaDeviceGetDefaultMemPool(pool, device); }
-cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t) { return cudaSuccess; }
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return cudaDeviceGetDefaultMemPool(pool, 0); }
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }  // freed memory goes back at once whatever it says
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void* value) {
-    WMMADIAG_LOCKED;
-    const bool used = attribute >= cudaMemPoolAttrReservedMemCurrent && attribute <= cudaMemPoolAttrUsedMemHigh;
-    if (used) *static_cast<std::uint64_t*>(value) = memory().used;
-    else if (attribute == cudaMemPoolAttrReleaseThreshold) *static_cast<std::uint64_t*>(value) = 0;
-    else *static_cast<int*>(value) = 1;
-    return status();
-}
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, std::size_t) { return status(); }  // there is one device
-cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t, cudaMemLocation*) {
-    *flags = cudaMemAccessFlagsProtReadWrite;
-    return status();
-}
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) { return cudaSuccess; }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* to, const void* pointer) {
     WMMADIAG_LOCKED;

@@ -46,6 +46,7 @@ void report_from(void* const* frames, int count, const char* check, const char* 
 // Memory.
 enum class Kind : std::uint32_t { device, managed, pinned, symbol, freed };
 
+struct Pool;  // pools.cpp
 struct Allocation {
     std::uint64_t address = 0;  // as the device and, where it may look, the host see it
     std::uint64_t size = 0;
@@ -67,6 +68,7 @@ struct Allocation {
     bool read_mostly = false;     // what the program has advised, and where to it fetched it last
     int preferred = cudaInvalidDeviceId, accessed_by = cudaInvalidDeviceId, prefetched = cudaInvalidDeviceId;
     bool of_graph = false;  // made by a node of a graph: it lives as long as that
+    Pool* pool = nullptr;   // it comes from
     bool raced = false;     // host code and work that it had not waited for met in it, and that was told
 };
 
@@ -101,18 +103,24 @@ void flush_output();           // what device printf wrote, once the host has wa
 
 // The device half.
 struct KernelInfo {
-    std::int32_t id = 0, count = 0, max_threads = 0, reserved = 0;
+    std::int32_t id = 0, count = 0, max_threads = 0;
+    std::uint32_t cluster = 0;  // that it was compiled for, as `LaunchWay` has it
     std::uint64_t parameter_bytes = 0, static_shared = 0, local_bytes = 0, constant_bytes = 0;
     const std::uint32_t* offsets = nullptr;
     const std::uint32_t* sizes = nullptr;
     std::uint64_t body = 0;  // where the host's function of it begins; 0: of a module
+    const char* name = "";   // mangled
 };
+inline dim3 unpacked(std::uint32_t cluster) { return {cluster & 255, cluster >> 8 & 255, cluster >> 16}; }
 // How, besides: `cluster` has x + 256 y + 65536 z of a cluster of blocks, 0: as the kernel was compiled.
 struct LaunchWay {
     bool cooperative = false;
     std::uint32_t cluster = 0;
     LaunchWay(bool cooperative = false) : cooperative(cooperative) {}  // NOLINT: the one that most launches need
-    [[nodiscard]] dim3 in_cluster() const { return cluster == 0 ? dim3(1, 1, 1) : dim3(cluster & 255, cluster >> 8 & 255, cluster >> 16); }
+    [[nodiscard]] dim3 in_cluster(const KernelInfo& kernel) const {
+        const auto packed = cluster != 0 ? cluster : kernel.cluster;
+        return packed == 0 ? dim3(1, 1, 1) : unpacked(packed);
+    }
 };
 // What launch attributes of the runtime or the driver say (their names differ, their numbers do not).
 template <class Config>
@@ -137,6 +145,8 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
 cudaError_t kernel_at(const void* address, KernelInfo& to);
 // cudaFuncAttributeMaxDynamicSharedMemorySize.
 cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes);
+// cudaFuncAttributeNonPortableClusterSizeAllowed: clusters of more than 8 blocks.
+void allow_wide(const KernelInfo& kernel, bool allowed);
 cudaFuncAttributes attributes_of(const KernelInfo& kernel);
 // How many blocks of so many threads fit a multiprocessor.
 int blocks_at_once(const KernelInfo& kernel, int threads, std::size_t shared);
