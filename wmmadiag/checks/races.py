@@ -71,44 +71,31 @@ _ONCE = "the result is right; unless that is meant, launch fewer {whose}s, or gi
 _KINDS = {
     "read-write": _RaceWords(Level.ERROR, "reads", "writes", "no barrier orders them", _BARRIER),
     "write-write": _RaceWords(Level.ERROR, "writes", "writes, too", "no barrier orders them", _BARRIER),
-    "write-same": _RaceWords(
-        Level.WARNING, "writes", "writes, too", "no barrier orders them, but both write the same value here", _BARRIER
-    ),
-    "atomic-write": _RaceWords(
-        Level.ERROR, "and", "access", "one is atomic, the other is not, and no barrier orders them", _BARRIER
-    ),
+    "write-same": _RaceWords(Level.WARNING, "writes", "writes, too",
+                             "no barrier orders them, but both write the same value here", _BARRIER),
+    "atomic-write": _RaceWords(Level.ERROR, "and", "access",
+                               "one is atomic, the other is not, and no barrier orders them", _BARRIER),
     "atomic-read": _RaceWords(Level.ERROR, "reads", "changes atomically", "no barrier orders them", _BARRIER),
-    "lanes-read-write": _RaceWords(
-        Level.WARNING, "reads", "writes", "other lanes of the same warp, and no __syncwarp() is between", _LANES
-    ),
-    "lanes-write-write": _RaceWords(
-        Level.WARNING, "writes", "writes, too", "other lanes of the same warp, and no __syncwarp() is between", _LANES
-    ),
+    "lanes-read-write": _RaceWords(Level.WARNING, "reads", "writes",
+                                   "other lanes of the same warp, and no __syncwarp() is between", _LANES),
+    "lanes-write-write": _RaceWords(Level.WARNING, "writes", "writes, too",
+                                    "other lanes of the same warp, and no __syncwarp() is between", _LANES),
     "blocks-read-write": _RaceWords(Level.ERROR, "reads", "writes", "in another block", _BLOCKS),
     "blocks-write-write": _RaceWords(Level.ERROR, "writes", "writes, too", "in another block", _BLOCKS),
-    "blocks-atomic-write": _RaceWords(
-        Level.ERROR, "and", "access", "in different blocks, and one of them is not atomic", "make both atomic"
-    ),
-    "no-acquire": _RaceWords(
-        Level.ERROR, "uses", "is ordered before it by a flag", "but no fence follows the read of the flag", _ACQUIRE
-    ),
-    "blocks-no-acquire": _RaceWords(
-        Level.ERROR,
-        "uses",
-        "in another block is ordered before it by a flag",
-        "but no fence follows the read of the flag",
-        _ACQUIRE,
-    ),
-    "blocks-write-same": _RaceWords(
-        Level.WARNING, "writes", "writes, too", "in another block, the same value here", _BLOCKS
-    ),
-    "blocks-scope": _RaceWords(
-        Level.ERROR, "and", "access", "in different blocks, and one of them counts within its block only", _SCOPE
-    ),
+    "blocks-atomic-write": _RaceWords(Level.ERROR, "and", "access",
+                                      "in different blocks, and one of them is not atomic", "make both atomic"),
+    "no-acquire": _RaceWords(Level.ERROR, "uses", "is ordered before it by a flag",
+                             "but no fence follows the read of the flag", _ACQUIRE),
+    "blocks-no-acquire": _RaceWords(Level.ERROR, "uses", "in another block is ordered before it by a flag",
+                                    "but no fence follows the read of the flag", _ACQUIRE),
+    "blocks-write-same": _RaceWords(Level.WARNING, "writes", "writes, too",
+                                    "in another block, the same value here", _BLOCKS),
+    "blocks-scope": _RaceWords(Level.ERROR, "and", "access",
+                               "in different blocks, and one of them counts within its block only", _SCOPE),
     "relaxed": _RaceWords(Level.ERROR, "and", "access", _RELAXED, _BARRIER),
     "lanes-relaxed": _RaceWords(Level.ERROR, "and", "access", f"lanes of one warp: {_RELAXED}", _LANES),
     "blocks-relaxed": _RaceWords(Level.ERROR, "and", "access", f"in different blocks: {_RELAXED}", _BLOCKS),
-}
+}  # fmt: skip
 
 _UPDATES = frozenset({"lanes-read-write", "blocks-read-write", "blocks-write-same"})
 LATENT = frozenset({"lanes-read-write", "lanes-write-write"})

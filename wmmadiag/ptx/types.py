@@ -13,14 +13,9 @@ _WIDTHS_BY_CLASS: Mapping[str, Mapping[str, int]] = {
     "bits": {"b8": 8, "b16": 16, "b32": 32, "b64": 64, "b128": 128, "b1": 32, "b8x16": 128, "b6x16_p32": 128},
     "integer": {
         **{f"{sign}{width}": width for sign in "us" for width in (8, 16, 32, 64)},
-        "u16x2": 32,
-        "s16x2": 32,
-        "u8x4": 32,
-        "s8x4": 32,
-        "u4": 4,
-        "s4": 4,
-        "u2": 2,
-        "s2": 2,
+        **dict.fromkeys(("u16x2", "s16x2", "u8x4", "s8x4"), 32),
+        **dict.fromkeys(("u4", "s4"), 4),
+        **dict.fromkeys(("u2", "s2"), 2),
     },
     "float": {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64, "f32x2": 64, "tf32": 32},
     "packed": {

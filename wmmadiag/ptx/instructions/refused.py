@@ -4,9 +4,7 @@ from __future__ import annotations
 
 _TMA = "TMA with tensor maps, multicast or reductions is not emulated"
 _TEX = "textures and surfaces are not emulated"
-_STACK = "run-time stack allocation is not emulated"
-_MULTIMEM = "multimem (multicast memory) is not emulated"
-
+_SPARSE = "sparse mma is not emulated"
 _OLD = "it lacks .sync, which every architecture since sm_70 needs"
 
 REFUSED = {
@@ -14,36 +12,21 @@ REFUSED = {
     **{f"vote.{mode}": _OLD for mode in ("all", "any", "uni", "ballot")},
     "wgmma": "wgmma (warpgroup matrix multiply) is not emulated",
     "tcgen05": "tcgen05 (fifth-generation tensor core) is not emulated",
-    "cp.async.bulk.tensor": _TMA,
-    ".multicast::cluster": _TMA,
-    "cp.reduce": _TMA,
-    "cp.async.bulk.prefetch": _TMA,
-    "st.bulk": _TMA,
+    **dict.fromkeys(
+        ("cp.async.bulk.tensor", ".multicast::cluster", "cp.reduce", "cp.async.bulk.prefetch", "st.bulk", "tensormap",
+         "prefetch.tensormap"), _TMA
+    ),
     "red.async": "reductions that an mbarrier counts are not emulated",
-    "tensormap": _TMA,
-    "prefetch.tensormap": _TMA,
-    "mma.sp": "sparse mma is not emulated",
-    ".sp": "sparse mma is not emulated",
-    ".sp::ordered_metadata": "sparse mma is not emulated",
-    "mma.sp::ordered_metadata": "sparse mma is not emulated",
+    **dict.fromkeys(("mma.sp", ".sp", ".sp::ordered_metadata", "mma.sp::ordered_metadata"), _SPARSE),
     ".block_scale": "block-scaled mma is not emulated",
-    "tex": _TEX,
-    "tld4": _TEX,
-    "txq": _TEX,
-    "suld": _TEX,
-    "sust": _TEX,
-    "sured": _TEX,
-    "suq": _TEX,
-    "istypep": _TEX,
+    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEX),
     "clusterlaunchcontrol": "the hardware's queue of clusters is not emulated",
-    "alloca": _STACK,
-    "stacksave": _STACK,
-    "stackrestore": _STACK,
-    "multimem": _MULTIMEM,
+    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "run-time stack allocation is not emulated"),
+    "multimem": "multimem (multicast memory) is not emulated",
     **{
         f"v{name}{lanes}": "video (SIMD) instructions are not emulated"
         for name in ("add", "sub", "absdiff", "min", "max", "shl", "shr", "mad", "avrg", "set")
         for lanes in ("", "2", "4")
         if not lanes or name in ("shl", "shr", "mad", "avrg", "set")
     },
-}
+}  # fmt: skip
