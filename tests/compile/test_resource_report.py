@@ -11,6 +11,7 @@ from wmmadiag.compile import resource_report
 from wmmadiag.compile.driver import compile_source, compile_text
 from wmmadiag.compile.model import PtxasError
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.records import to_record
 from wmmadiag.compile.resource_report import parse_report, ptxas_error, resources
 from wmmadiag.errors import CompileError, ConfigurationError
 
@@ -144,3 +145,34 @@ def test_ptx_file_without_ptxas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(resource_report, "assembler_log", lambda *_: None)
     with pytest.raises(ConfigurationError, match="ptxas"):
         resources(path)
+
+
+WARNED = """#warning said
+template <class T> __global__ void scaled(T* x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 3; }
+template __global__ void scaled<float>(float*, int);
+__global__ void kept(double* x) {
+    __shared__ double s[32];
+    s[threadIdx.x] = x[threadIdx.x], x[0] = s[31 - threadIdx.x];
+}
+"""
+
+
+def test_one_call_gives_the_same_ptx_and_what_ptxas_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "warned.cu"
+    source.write_text(WARNED)
+    apart = compile_source(source)
+    asked = resources(apart)
+    monkeypatch.setenv("WMMADIAG_CACHE_DIR", str(tmp_path / "cache"))
+    together = compile_source(source, assembled=True)
+    monkeypatch.setattr(resource_report, "build", None)  # nothing is compiled any more
+    assert resources(together) == asked and len(asked) == 2
+    assert not together.cached and "said" in together.log
+    assert to_record(together) == to_record(apart)
+
+
+def test_what_ptxas_refuses_is_compiled_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WMMADIAG_CACHE_DIR", str(tmp_path / "cache"))
+    source = tmp_path / "large.cu"
+    source.write_text("__global__ void k(int* x) { __shared__ int s[20000]; s[*x] = 1; __syncthreads(); *x = s[0]; }")
+    with pytest.raises(PtxasError):
+        resources(compile_source(source, assembled=True))

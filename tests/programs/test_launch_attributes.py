@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_run_program import run
+from command import run_program
 
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.programs.build import build
@@ -53,7 +53,7 @@ int main() {
 
 def test_clusters_are_those_that_a_chip_takes(tmp_path: Path) -> None:
     """Each answer is an H200's."""
-    done = run(tmp_path, CLUSTERS)
+    done = run_program(tmp_path, CLUSTERS)
     good, refused = "cudaSuccess", "cudaErrorInvalidClusterSize"
     assert done.stdout.splitlines() == [
         good, refused, refused, refused, good, refused, refused, good, refused,
@@ -100,7 +100,7 @@ int main() {
 
 def test_pools_keep_books(tmp_path: Path) -> None:
     """The rows of the device's own pool are an H200's."""
-    done = run(tmp_path, POOLS)
+    done = run_program(tmp_path, POOLS)
     chunk = 32 << 20
     rows = [
         (0, 0, 0, 0), (chunk, chunk, 1000, 1000),
@@ -131,7 +131,7 @@ int main() {
 
 
 def test_only_nodes_of_the_device_can_be_disabled(tmp_path: Path) -> None:
-    done = run(tmp_path, DISABLED)
+    done = run_program(tmp_path, DISABLED)
     assert done.stdout.split() == ["cudaErrorInvalidValue", "cudaSuccess", "1", "0"], done.stderr
 
 

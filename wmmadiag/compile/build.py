@@ -112,7 +112,7 @@ def build(
             flags += precompiling(headers, options.precompiled, tools)
         root += behind.text().encode("utf-8", "surrogateescape") if behind is not None else b""
         with in_use() if options.precompiled is not None else nullcontext():
-            result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
+            result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions)
         if result.ok:
             return Built(
                 result,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wmmadiag.compile import cache, ptx_scan
-from wmmadiag.compile.build import build, rebuild
+from wmmadiag.compile.build import Built, build, rebuild
 from wmmadiag.compile.deleted import PROBE_HEADER, compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
@@ -35,14 +35,23 @@ from wmmadiag.place import Place
 _READS_FILES = re.compile(r"-{1,2}(?:I|include|pre-include|include-path|isystem|optf|options-file|pch|use-pch)")
 
 
-def compile_source(path: Path | str, options: CompileOptions | None = None, *, use_cache: bool = True) -> Compilation:
+RESOURCES = "resources"
+"""The purpose of a cache key under which ptxas' log is kept."""
+
+
+def compile_source(
+    path: Path | str, options: CompileOptions | None = None, *, use_cache: bool = True, assembled: bool = False
+) -> Compilation:
     """Compile a `.cu` file to PTX; a `.ptx` file is taken as it is.
+
+    Args:
+        assembled: by ptxas, too, where that has to be compiled: what `resources` is asked next is known then.
 
     Raises:
         CompileError: the compiler refused it; `detail` is its log, `place` that of the first error.
         ConfigurationError: no such file, an unknown option or architecture, or a part of the installation is missing.
     """
-    return compile_text(read_text(Path(path)), source_name(path), options, use_cache=use_cache)
+    return compile_text(read_text(Path(path)), source_name(path), options, use_cache=use_cache, assembled=assembled)
 
 
 def compile_text(
@@ -52,23 +61,26 @@ def compile_text(
     *,
     use_cache: bool = True,
     headers: Mapping[str, str] | None = None,
+    assembled: bool = False,
 ) -> Compilation:
     """Compile source text under the name `file_name`, which messages show and quoted includes are relative to.
 
     Args:
         headers: absolute path of a header → the text to take in place of the file's; not with nvcc.
+        assembled: as of `compile_source`.
 
     Raises: as `compile_source`; besides
         ConfigurationError: headers are given, and nvcc compiles.
     """
-    compilation = _compile_text(text, file_name, options or CompileOptions(), use_cache, headers)
+    compilation = _compile_text(text, file_name, options or CompileOptions(), use_cache, headers, assembled)
     remember(compilation)
     return compilation
 
 
 def _compile_text(
-    text: str, file_name: str, options: CompileOptions, use_cache: bool, headers: Mapping[str, str] | None
-) -> Compilation:
+    text: str, file_name: str, options: CompileOptions, use_cache: bool, headers: Mapping[str, str] | None,
+    assembled: bool,
+) -> Compilation:  # fmt: skip
     started = time.perf_counter()
     if is_ptx(file_name):
         return _ready_ptx(text, file_name, options, started)
@@ -102,7 +114,8 @@ def _compile_text(
         with cache.alone(key):
             found = _cached(key, options)
             if found is None:
-                compilation = _by_nvrtc(tree, options, tools, key)
+                built = _assembled(tree, options, tools) if assembled else None
+                compilation = _by_nvrtc(tree, options, tools, key, built)
                 cache.store(key, to_record(compilation))
                 return replace(compilation, seconds=time.perf_counter() - started)
     return replace(found, text=text, cached=True, seconds=time.perf_counter() - started)
@@ -154,8 +167,21 @@ def shown_names(tree: SourceTree) -> dict[str, str]:
     return names
 
 
-def _by_nvrtc(tree: SourceTree, options: CompileOptions, tools: Toolchain, key: str) -> Compilation:
-    built = build(tree, options, tools)
+def _assembled(tree: SourceTree, options: CompileOptions, tools: Toolchain) -> Built | None:
+    """One call of NVRTC for the PTX, which is the same, and for what ptxas says of it; None where either is refused."""
+    try:
+        built = build(tree, options, tools, cubin=True)
+    except CompileError:
+        return None
+    cache.store(source_key(tree, options, tools, RESOURCES), {"log": built.result.log})
+    log = "".join(line for line in built.result.log.splitlines(keepends=True) if not line.startswith("ptxas"))
+    return replace(built, result=replace(built.result, log=log))
+
+
+def _by_nvrtc(
+    tree: SourceTree, options: CompileOptions, tools: Toolchain, key: str, built: Built | None = None
+) -> Compilation:
+    built = built or build(tree, options, tools)
     names = shown_names(tree)
     ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, names))
     files = tree.files()

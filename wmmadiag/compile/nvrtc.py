@@ -22,7 +22,7 @@ class NvrtcResult:
 
     ok: bool  # whether the program compiled
     log: str  # its log, "" when it said nothing
-    ptx: str = ""  # what it made, where no cubin was asked for
+    ptx: str = ""  # what it made, a cubin apart
     lowered: Mapping[str, str] = field(default_factory=dict)  # name expression → mangled name
     status: str = ""  # NVRTC's result name, e.g. "NVRTC_ERROR_COMPILATION".
 
@@ -49,7 +49,6 @@ def run_nvrtc(
     *,
     headers: Mapping[str, bytes] | None = None,
     name_expressions: Sequence[str] = (),
-    cubin: bool = False,
 ) -> NvrtcResult:
     """Compile `text` under the name `file_name`, with `headers` (name in the directive → text) held in memory.
 
@@ -57,7 +56,7 @@ def run_nvrtc(
         ConfigurationError: NVRTC is missing, or refuses an option.
         UndecidedError: it ended its process, as it does where that has too little memory.
     """
-    asked = (text, file_name, tuple(options), dict(headers or {}), tuple(name_expressions), cubin)
+    asked = (text, file_name, tuple(options), dict(headers or {}), tuple(name_expressions))
     last = _LAST.get()
     if last is not None and last[0] == asked:
         return last[1]
@@ -81,7 +80,6 @@ def _compiled(
     options: Sequence[str],
     headers: Mapping[str, bytes],
     name_expressions: Sequence[str],
-    cubin: bool,
 ) -> NvrtcResult:
     nvrtc = nvrtc_library()
     program = nvrtc.create(
@@ -102,7 +100,7 @@ def _compiled(
             return NvrtcResult(False, log, status=nvrtc.name(status))
         names = {expression: nvrtc.lowered(program, _encode(expression)) for expression in name_expressions}
         lowered = {expression: name for expression, name in names.items() if name is not None}
-        return NvrtcResult(True, log, "" if cubin else nvrtc.ptx(program), lowered, nvrtc.name(status))
+        return NvrtcResult(True, log, nvrtc.ptx(program), lowered, nvrtc.name(status))
     finally:
         nvrtc.destroy(program)
 

@@ -12,11 +12,10 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from wmmadiag.compile import cache, ptx_scan
 from wmmadiag.compile.build import build
-from wmmadiag.compile.driver import compile_text, shown_names, source_key, source_tree, uses_nvcc
+from wmmadiag.compile.driver import RESOURCES, compile_text, shown_names, source_key, source_tree, uses_nvcc
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, PtxasError, Resources, source_name
 from wmmadiag.compile.names import demangle
@@ -122,13 +121,11 @@ def _resources(subject: Compilation | Path | str, options: CompileOptions | None
     tools = toolchain()
     check_arch(options.arch, tools)
     tree = source_tree(text, name, options, tools)
-    key = source_key(tree, options, tools, "resources")
+    key = source_key(tree, options, tools, RESOURCES)
     record = None if tree.computed else cache.load(key)
     if record is not None:
-        try:
-            return tuple(Resources(**row) for row in record["rows"])
-        except (KeyError, TypeError):
-            pass
+        with contextlib.suppress(KeyError, AttributeError):
+            return parse_report(record["log"])
     try:
         built = build(tree, options, tools, cubin=True)
     except CompileError as error:
@@ -136,14 +133,9 @@ def _resources(subject: Compilation | Path | str, options: CompileOptions | None
             raise
         ptx = ptx_scan.rename_files(build(tree, options, tools).result.ptx, shown_names(tree))
         raise ptxas_error(error.detail, ptx, name) from None
-    found = parse_report(built.result.log)
     if not tree.computed:
-        cache.store(key, {"rows": [_row(one) for one in found]})
-    return found
-
-
-def _row(one: Resources) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in Resources.__dataclass_fields__}
+        cache.store(key, {"log": built.result.log})
+    return parse_report(built.result.log)
 
 
 def parse_report(log: str) -> tuple[Resources, ...]:

@@ -67,6 +67,7 @@ class HostHalf:
     main: int | None  # offset of `main`, or None
     notes: tuple[str, ...]  # what the user should know of how it was compiled
     libraries: bool  # whether it calls functions of `native/libraries/`
+    registers: bool  # whether it asks what the runtime answers by its kernels' registers
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,14 @@ _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterat
 TEXTURE_REFERENCES = "wmmadiag_texture_references.h"
 """What a source with texture references is compiled with: a header of this name for the host, one for the device."""
 _CLOCKS = frozenset({"cudaEventElapsedTime", "cuEventElapsedTime"})
+_ALLOCATED = frozenset(
+    f"cuda{one}"
+    for one in (
+        "FuncGetAttributes", "OccupancyMaxActiveBlocksPerMultiprocessor", "OccupancyMaxActiveClusters",
+        "OccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    )
+)  # fmt: skip
+"""What the runtime answers by registers (launch.cpp)."""
 _TIMED = "times between events are emulated warp instructions, a million of them a millisecond: no GPU's time"
 _JIT = re.compile(rb"\bnvrtc(?:_helper)?\.h\b")
 _VERSIONED = re.compile(rb"\b(cublas\w+)_v2\b")
@@ -222,9 +231,12 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         nested = any(each.launches for each in one.names)
         units.append(ProgramSource(one.name, known, owned, expressions, nested, one.has_references()))
     kernels.sort(key=lambda one: one.start)
-    timed = [_TIMED] if _CLOCKS & called_by(library) else []
+    called = called_by(library)
+    timed = [_TIMED] if _CLOCKS & called else []
     told = tuple(dict.fromkeys([*notes, *timed]))
-    return HostHalf(tuple(units), tuple(kernels), tuple(variables), managed, main, told, libraries)
+    return HostHalf(
+        tuple(units), tuple(kernels), tuple(variables), managed, main, told, libraries, bool(_ALLOCATED & called)
+    )
 
 
 def _compile(

@@ -211,7 +211,7 @@ class Served:
         how = EmulatorOptions(threads=spec.threads, budget=budget, checks=native_names(checks), begun=progress.address)
         self.device = DeviceHalf(
             self.program.units, spec.options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
-            self.runtime.wmmadiag_view, self.stack_bytes, spec.use_cache,
+            self.runtime.wmmadiag_view, self.stack_bytes, spec.use_cache, self.program.registers,
         )  # fmt: skip
         self.launcher = Launcher(
             self.runtime, checks, spec.schedules, spec.every_launch, spec.sample, progress=progress,

@@ -125,6 +125,7 @@ class DeviceHalf:
         place: gives a variable of the device an address, with its contents; `heap`: bytes for malloc in kernels.
         stack: bytes of a thread's stack, as the program set them.
         view: where this process has the bytes of a device address.
+        registers: whether the program asks what needs its kernels' registers.
         notes: what the user should know of kernels that were made ready.
     """
 
@@ -137,6 +138,7 @@ class DeviceHalf:
     view: Callable[[int], int]
     stack: Callable[[], int] = int
     use_cache: bool = True
+    registers: bool = False
 
     def __post_init__(self) -> None:
         self._known: dict[Symbol, DeviceKernel] = {}
@@ -157,7 +159,7 @@ class DeviceHalf:
         extra = (*self.options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
         extra = (*extra, *([f"--pre-include={TEXTURE_REFERENCES}"] if unit.references else ()))
         options = replace(self.options, name_expressions=unit.expressions, extra=extra)
-        return compile_source(Path(unit.source), options, use_cache=self.use_cache)
+        return compile_source(Path(unit.source), options, use_cache=self.use_cache, assembled=self.registers)
 
     def kernel(self, symbol: Symbol) -> DeviceKernel:
         """The kernel behind a body.
