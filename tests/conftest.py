@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import chromium
 import compilations
 import pytest
 from hypothesis import HealthCheck, settings
@@ -100,3 +101,13 @@ def run(capsys):
         return code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser with one page."""
+    executable = chromium.find()
+    if executable is None:
+        pytest.skip("no Chromium: install it, or name it in WMMADIAG_CHROMIUM")
+    with chromium.Browser(executable) as one:
+        yield one

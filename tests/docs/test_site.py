@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import chromium
 import pytest
 
 SITE = Path(__file__).parents[2] / "build/site"
-EXECUTABLE = chromium.find()
 pytestmark = [
     pytest.mark.subprocess,
-    pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium: install it, or name it in WMMADIAG_CHROMIUM"),
     pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="the site is not built: scripts/site"),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium.Browser(EXECUTABLE) as one:
-        yield one
 
 
 @pytest.mark.parametrize("width", [1400, 390])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import chromium
 import pytest
 
 from wmmadiag.campaign import tally
@@ -15,18 +14,8 @@ from wmmadiag.campaign.run import Campaign
 from wmmadiag.campaign.work import PointResult, WorkSetting
 from wmmadiag.report.campaign import html, markdown
 
-EXECUTABLE = chromium.find()
-pytestmark = [
-    pytest.mark.subprocess,
-    pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium: install it, or name it in WMMADIAG_CHROMIUM"),
-]
+pytestmark = pytest.mark.subprocess
 HOSTILE = "</script><script>document.title='taken'</script>.toml"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium.Browser(EXECUTABLE) as one:
-        yield one
 
 
 def campaign(seeds: int = 2) -> Campaign:

@@ -7,7 +7,6 @@ import struct
 import zlib
 from dataclasses import replace
 
-import chromium
 import numpy as np
 import pytest
 from example_runs import error_map, full, hostile
@@ -16,18 +15,8 @@ from wmmadiag.report import html
 from wmmadiag.report.map_svg import colour_of, error_picture
 from wmmadiag.results.maps import NAN
 
-EXECUTABLE = chromium.find()
-pytestmark = [
-    pytest.mark.subprocess,
-    pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium: install it, or name it in WMMADIAG_CHROMIUM"),
-]
+pytestmark = pytest.mark.subprocess
 READY = "[...document.querySelectorAll('.map')].every(map => map.dataset.ready)"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium.Browser(EXECUTABLE) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")
