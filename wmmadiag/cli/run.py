@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import shlex
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,6 +96,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.programs.build import build
     from wmmadiag.programs.run import run_program
     from wmmadiag.programs.spec import ProgramSpec
+    from wmmadiag.programs.start import load
 
     words: list[str] = args.words
     own = words[words.index("--") + 1 :] if "--" in words else []
@@ -113,7 +115,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
         sample=args.sample_blocks, memory=args.memory, leaks=args.leaks, per_thread=per_thread,
         keep_going=args.keep_going,
     )  # fmt: skip
-    program = build(sources, options, host_options=args.host_option)
+    loading = threading.Thread(target=load)  # beside the compilers
+    loading.start()
+    try:
+        program = build(sources, options, host_options=args.host_option)
+    finally:
+        loading.join()
     if program.main is None:
         raise ConfigurationError(
             f"{', '.join(map(str, sources))}: no main function",
@@ -124,8 +131,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     sys.stdout.flush()
     taken = outputs.to_stdout or args.json == STDOUT  # then what the program prints goes to standard error
     result = run_program(
-        program, spec, str(sources[0].with_suffix("")), own, seconds=args.timeout or 0.0, output=2 if taken else None
-    )
+        program, spec, str(sources[0].with_suffix("")), own, seconds=args.timeout or 0.0, output=2 if taken else None,
+        copied=True,
+    )  # fmt: skip
     if outputs.wanted:
         from wmmadiag.programs.report import kernel_run
         from wmmadiag.recording import run_of

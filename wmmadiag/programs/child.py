@@ -12,7 +12,6 @@ import pickle
 import resource
 import signal
 import struct
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -377,9 +376,9 @@ def _own_name(symbol: str) -> str:
     return demangle(symbol).rpartition("::")[2]
 
 
-def main() -> None:
-    """Run the program that the words of the command line describe: its spec, descriptors, name, its own arguments."""
-    told, findings, watched, shared, *words = sys.argv[1:]
+def main(words: Sequence[str]) -> None:
+    """Run the program that words describe: its spec, descriptors, name, its own arguments."""
+    told, findings, watched, shared, *words = words
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     bind_to_parent(int(watched))
     spec, folder, runtime, includes = pickle.loads(Path(told).read_bytes())

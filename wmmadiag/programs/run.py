@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
 from wmmadiag.programs.progress import SHARED_BYTES, Reached
 from wmmadiag.programs.spec import ProgramSpec
+from wmmadiag.programs.start import Started, anew, as_copy, may_copy
 from wmmadiag.results.model import ReportedFinding
 
 UNDECIDED = 3
@@ -77,6 +77,7 @@ def run_program(
     seconds: float = 0.0,
     quiet: bool = False,
     output: int | None = None,
+    copied: bool = False,
 ) -> ProgramResult:
     """Run a built program; its standard streams are this process's.
 
@@ -85,6 +86,7 @@ def run_program(
         seconds: after which it is ended; 0: never.
         quiet: what it prints is kept in the result, and it reads nothing.
         output: the file descriptor that takes the place of its standard output.
+        copied: its process may be a copy of this one, which has run nothing else.
     """
     served = (spec, program.library.parent, program.runtime, toolchain().includes)
     result = ProgramResult(0)
@@ -100,14 +102,11 @@ def run_program(
         ours, theirs = os.pipe()
         watched, life = os.pipe()
         handed = [theirs, watched, shared.fileno()]
-        start = f"import sys; sys.path[:] = {sys.path!r}; from wmmadiag.programs.child import main; main()"
-        process = subprocess.Popen(
-            [sys.executable, "-c", start, file.name, *map(str, handed), name, *arguments],
-            pass_fds=handed,
-            start_new_session=True,
-            stdin=subprocess.DEVNULL if quiet else None,
-            stdout=said if quiet else output,
-            stderr=said if quiet else None,
+        words = [file.name, *map(str, handed), name, *arguments]
+        process = (
+            as_copy(words, (ours, life), output)
+            if copied and not quiet and may_copy()
+            else anew(words, handed, said if quiet else output, quiet=quiet)
         )
         ended, cut_off = threading.Event(), threading.Event()
         watch = threading.Thread(target=_end_after, args=(process, seconds, ended, cut_off))
@@ -139,9 +138,7 @@ def run_program(
     return result
 
 
-def _end_after(
-    process: subprocess.Popen[bytes], seconds: float, ended: threading.Event, cut_off: threading.Event
-) -> None:
+def _end_after(process: Started, seconds: float, ended: threading.Event, cut_off: threading.Event) -> None:
     """End a program that takes longer."""
     if not ended.wait(seconds):
         cut_off.set()
