@@ -49,10 +49,9 @@ def _kept(
     options: Sequence[str],
     headers: Mapping[str, bytes],
     name_expressions: Sequence[str],
-    cubin: bool,
 ) -> NvrtcResult:
-    given = (text, file_name, options, headers, name_expressions, cubin)
-    if cubin or "-G" in options:  # which hold names in forms of their own
+    given = (text, file_name, options, headers, name_expressions)
+    if {"--ptxas-options=-v", "-G"} & set(options):  # which hold names in forms of their own
         return _COMPILED(*given)
     folders: list[str] = []
     parts = [
