@@ -10,7 +10,9 @@ from typing import Any, cast
 
 import pytest
 
+from wmmadiag.diagnose.bases import partly_right
 from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.confirm import confirmed
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.ranking import Ranked
@@ -71,6 +73,37 @@ def test_nothing_is_screened_on_a_case_more_once_all_work_is_spent() -> None:
     trials, ledger = _Trials(), Ledger(EFFORTS["normal"], changes=EFFORTS["normal"].changes)
     fates = ["same 0", "right 0", "same 0", "right 0"]
     assert order(right(*fates), trials, ledger, "wide") == fates and not trials.cases
+
+
+def test_what_is_not_right_everywhere_keeps_the_order_it_was_given() -> None:
+    """The likeliest one is not before what leaves another case nearer to right: there the search goes on."""
+    text = b"int f() {\n  int a = 1;\n  return a;\n}\n"
+    some = []
+    for one, start, score in zip(right("near", "far"), (text.index(b"1"), text.index(b"a;")), (0.0, 5.0), strict=True):
+        change = replace(one.ranked.change, edits=(TextEdit("k.cu", start, start + 1, "2"),))
+        some.append(replace(one, ranked=replace(one.ranked, change=change, score=score)))
+
+    def run(name: str, *, passed: bool) -> SimpleNamespace:
+        result = SimpleNamespace(case=name, warp_instructions=8)
+        return SimpleNamespace(passed=passed, findings=(), verdict=object(), result=result)
+
+    bench = SimpleNamespace(run=lambda case, texts: run(case.name, passed=case.name == "small"))
+    cases = [SimpleNamespace(name=name) for name in ("small", "wide")]
+    baseline = {one.name: run(one.name, passed=False) for one in cases}
+    found = confirmed(cast(Any, bench), cast(Any, cases), cast(Any, baseline), some, {"k.cu": text}, 8)
+    assert [one.tried.ranked.change.note for one in found] == ["near", "far"] and not any(one.right for one in found)
+
+
+@pytest.mark.parametrize(("left", "goes_on"), [(1000, True), (1010, True), (1100, False)])
+def test_what_mends_a_case_may_leave_another_one_as_wrong_as_it_was_but_for_chance(left: int, goes_on: bool) -> None:
+    """Of what another mistake makes wrong a few elements are right by chance."""
+
+    def run(wrong: int) -> SimpleNamespace:
+        return SimpleNamespace(wrong_count=wrong, result=SimpleNamespace(case="wide", distribution=""))
+
+    found = SimpleNamespace(baseline={"wide": run(1000)})
+    answer = SimpleNamespace(right=False, shape=None, runs=(run(left),))
+    assert partly_right(cast(Any, found), [cast(Any, answer)]) == ([answer] if goes_on else [])
 
 
 SCORES = """__global__ void scores(const float* q, const float* k, float* s, int keys, int dim) {

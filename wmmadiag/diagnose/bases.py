@@ -21,6 +21,8 @@ Progress: TypeAlias = Callable[[str], None]
 """Told what comes next."""
 _PARTLY = 2
 """Changes that mend the failing case and not every one, from which the search goes on."""
+_BY_CHANCE = 1 / 64
+"""Such a share more may be wrong: of what another mistake spoils other elements are right by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def _no_worse(found: Examined, one: Confirmed) -> bool:
     before = found.baseline.get(last.result.case)
     if before is None or last.result.distribution not in (before.result.distribution, ""):
         return False
-    return last.wrong_count <= before.wrong_count
+    return last.wrong_count <= before.wrong_count * (1 + _BY_CHANCE)
 
 
 def keeping(

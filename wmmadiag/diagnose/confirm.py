@@ -11,8 +11,8 @@ from pathlib import Path
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.nodes import LOOPS, ancestors, at, called, descendants
 from wmmadiag.csource.tree import Source, parse
+from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
-from wmmadiag.diagnose.changes import applied
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frailty import frailty, passes, wrong_size
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
@@ -88,13 +88,14 @@ def confirmed(
     most: int,
     launches: Sequence[tuple[Tried, LaunchShape]] = (),
 ) -> list[Confirmed]:
-    """Run the likeliest change of each place on every case; what is right in all comes first, the likeliest first.
+    """Run the likeliest change of each place on every case; what is right in all comes first, the likeliest first, and
+    what is not in the order given.
 
     Args:
         bench: runs the source with other texts, with all checks.
         cases: to run, the failing one among them.
         baseline: the cases as the source stands.
-        right: changes that make the failing case right, the likeliest first.
+        right: changes that make the failing case right, the best first.
         texts: what the changes are of.
         most: changes to run.
         launches: that make the failing case right.
@@ -134,7 +135,17 @@ def confirmed(
         if found[-1].right:
             break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
-    return sorted(found, key=lambda one: (not one.right, one.weak, -one.further, one.intrusive, -one.score))
+    given = {one.ranked.change: number for number, one in enumerate(right)}
+    return sorted(found, key=lambda one: (not one.right, *(_merits(one) if one.right else _given(one, given))))
+
+
+def _merits(one: Confirmed) -> tuple[bool, int, bool, float]:
+    return one.weak, -one.further, one.intrusive, -one.score
+
+
+def _given(one: Confirmed, order: Mapping[Change, int]) -> tuple[int, float]:
+    """Of what is not right everywhere: what leaves the least wrong stands first already; see `screening`."""
+    return order.get(one.tried.ranked.change, len(order)), -one.score
 
 
 def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirmed]) -> list[Confirmed]:

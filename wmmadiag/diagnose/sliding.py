@@ -1,18 +1,22 @@
 """Statements put into a source, moved to where they are needed.
 
-What clears an accumulator mends a kernel anywhere between its last use and its next one. Of all these places the one to
-name is the last: before the statement that needs it, outside the loops that it need not be in.
+What clears an accumulator mends a kernel anywhere between its last use and its next one, in a loop across its end, too.
+Of all these places the one to name is the last: before the statement that needs it, outside the loops that it need not
+be in.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, Texts
 from wmmadiag.diagnose.names import ORDERS
 from wmmadiag.diagnose.operators.making import inserted_before
+from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import program
 from wmmadiag.diagnose.ranking import line_of
 from wmmadiag.diagnose.search import Bench, Ledger, Tried
@@ -21,6 +25,9 @@ _MOST = 4
 """Changes that are moved."""
 _PLACES = 96
 """Where one is tried."""
+
+Loops: TypeAlias = tuple[int, ...]
+"""Where the loops around a place begin, the innermost last."""
 
 
 def slid(bench: Bench, entry: str, right: Sequence[Tried], ledger: Ledger) -> list[Tried]:
@@ -47,26 +54,36 @@ def movable(change: Change) -> bool:
 
 def _moved(bench: Bench, entry: str, one: Tried, ledger: Ledger) -> Tried:
     change = one.ranked.change
-    places = list(_later(bench.texts, entry, change))[:_PLACES]
+    places = list(itertools.islice(_later(bench.texts, entry, change), _PLACES))
     outcomes = bench.try_batch([there for there, _ in places])
     ledger.note(outcomes)
-    found = [
-        (depth, number) for number, ((_, depth), outcome) in enumerate(zip(places, outcomes, strict=True))
-        if outcome.verdict == "right"
-    ]  # fmt: skip
+    found = [number for number, outcome in enumerate(outcomes) if outcome.verdict == "right"]
     if not found:
         return replace(one, also=())
-    outermost = min(depth for depth, _ in found)
-    last = max(number for depth, number in found if depth == outermost)
+    last = _last([loops for _, loops in places], found)
     there = places[last][0]
     sources = {file: parse(text, file) for file, text in bench.texts.items()}
-    lines = [one.ranked.line, *(line_of(places[number][0], sources) for _, number in found)]
+    lines = [one.ranked.line, *(line_of(places[number][0], sources) for number in sorted(found))]
     ranked = replace(one.ranked, change=there, line=line_of(there, sources))
     return Tried(ranked, outcomes[last], tuple(line for line in dict.fromkeys(lines) if line != ranked.line))
 
 
-def _later(texts: Texts, entry: str, change: Change) -> Iterator[tuple[Change, int]]:
-    """The same statement before each one that follows in its function, with how many loops are around it there."""
+def _last(loops: Sequence[Loops], found: Sequence[int]) -> int:
+    """The last of the places that are right, in the loop that is farthest out, before one that is not: there it is
+    needed. What stands behind that one is of the loop's next round, or of another use.
+
+    Args:
+        loops: around each place, in the order of `_later`.
+        found: the places that are right.
+    """
+    first = min(found, key=lambda number: (len(loops[number]), number))
+    ring = [number for number, around in enumerate(loops) if number >= first and around == loops[first]]
+    return list(itertools.takewhile(set(found).__contains__, ring))[-1]
+
+
+def _later(texts: Texts, entry: str, change: Change) -> Iterator[tuple[Change, Loops]]:
+    """The same statement before each one that follows in its function, then before those of the next round of the
+    loops that it is in, with where the loops begin that are around it there."""
     edit = change.edits[0]
     for body in program(texts, entry).bodies:
         root = body.root
@@ -75,13 +92,17 @@ def _later(texts: Texts, entry: str, change: Change) -> Iterator[tuple[Change, i
         base = body.unit.base
         if not root.start + base <= edit.start <= root.end + base:
             continue
-        for statement in sorted(body.statements, key=lambda one: one.start):
-            if statement.braced and statement.kind != "block" and statement.start + base >= edit.start:
-                draft = inserted_before(statement, edit.text.strip(), change.note, change.role)
-                yield (
-                    Change(change.operator, draft.edits, "insertion", change.role, _note(change)),
-                    len(statement.loops),
-                )
+        for statement in _in_turn(body.statements, edit.start - base):
+            draft = inserted_before(statement, edit.text.strip(), change.note, change.role)
+            there = Change(change.operator, draft.edits, "insertion", change.role, _note(change))
+            yield there, tuple(loop.start for loop in statement.loops)
+
+
+def _in_turn(statements: Sequence[Statement], start: int) -> list[Statement]:
+    """Statements that another one may stand before: from a byte on, then those that loops around it come back to."""
+    some = sorted((one for one in statements if one.braced and one.kind != "block"), key=lambda one: one.start)
+    back = [one for one in some if one.start < start and any(loop.start < start < loop.end for loop in one.loops)]
+    return [*(one for one in some if one.start >= start), *back]
 
 
 def _note(change: Change) -> str:

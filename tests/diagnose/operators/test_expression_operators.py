@@ -584,3 +584,12 @@ def test_a_part_of_a_warp_that_a_template_is_given_is_any_other() -> None:
     assert all(yields("out[0] = total<32>(a[0]);", "number", f"total<{lanes}>", head) for lanes in (2, 4, 8, 16))
     assert not yields("out[0] = total<48>(a[0]);", "number", "total<8>", head)
     assert not yields(f"{FRAGMENT} wmma::fill_fragment(f, 0.0f);", "number", "accumulator, 4, 16, 16")
+
+
+def test_a_change_of_two_lines_begins_with_the_first_and_keeps_parentheses_around_what_binds_alike() -> None:
+    body = "const int x = (m % n) * 2;\nconst int y = (m / n) * 3;\nout[x] = a[y];"
+    found = [(one, text) for one, text in made(body, "quotient_and_remainder") if one.note.endswith("exchanged")]
+    ((change, text),) = found
+    assert [edit.text for edit in change.edits] == ["m / n", "m % n"]
+    assert "const int x = (m / n) * 2; const int y = (m % n) * 3;" in text
+    assert any("out[n * 2]" in text for _, text in made("out[(m + n) * 2] = a[0];", "less"))

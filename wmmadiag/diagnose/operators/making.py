@@ -51,10 +51,11 @@ def wrapped(one: Text, least: int) -> str:
 
 
 def in_place_of(one: Expression, new: Text) -> TextEdit:
-    """The edit that puts `new` where an expression stands; its parentheses go where none are needed."""
-    needed = one.needs(new.operator)
-    start, end = one.whole if new.level >= needed else (one.start, one.end)
-    keeps = new.level >= needed or one.whole != (one.start, one.end)
+    """The edit that puts `new` where an expression stands; its parentheses go where none are needed, and what took
+    their place binds tighter: whoever wrote `(a % b) * c` writes `(a / b) * c`."""
+    bare = new.level >= one.needs(new.operator)
+    start, end = one.whole if bare and new.level > one.level else (one.start, one.end)
+    keeps = bare or one.whole != (one.start, one.end)
     return one.unit.edit(start, end, new.text if keeps else f"({new.text})")
 
 
@@ -71,7 +72,9 @@ def replaced(one: Expression, new: Text, note: str = "") -> Draft:
 
 
 def several(pairs: Sequence[tuple[Expression, Text]], note: str = "", *, static: bool = False) -> Draft:
-    """Several expressions of one statement replaced at once."""
+    """Several expressions replaced at once; a change is named by its first edit, which is the first one in the text."""
+    if len({id(one.unit) for one, _ in pairs}) == 1:
+        pairs = sorted(pairs, key=lambda pair: pair[0].start)
     first, new = pairs[0]
     fixed = static or any(one.fixed or one.unit.anywhere for one, _ in pairs)
     edits = tuple(in_place_of(one, text) for one, text in pairs)
