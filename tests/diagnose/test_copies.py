@@ -163,6 +163,18 @@ def test_a_copy_whose_assembly_is_none_spoils_no_other(tmp_path: Path) -> None:
     bench = bench_of(product(tmp_path, WRONG))
     tried = statics(bench)
     bad = change(edit(bench.texts, "float sum", 'asm volatile("nonsense;"); float sum'), kind="static")
+    before = bench.compilations
+    found = bench.try_batch([bad, *tried])
+    with_it = bench.compilations - before
+    assert found[0].verdict == "refused"
+    assert [one.verdict for one in found[1:]] == [one.verdict for one in bench.try_batch(tried)]
+    assert with_it == bench.compilations - before - with_it
+
+
+def test_a_copy_whose_assembly_ends_its_kernel_spoils_no_other(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, WRONG))
+    tried = statics(bench)
+    bad = change(edit(bench.texts, "float sum", 'asm volatile("} }"); float sum'), kind="static")
     found = bench.try_batch([bad, *tried])
     assert found[0].verdict == "refused"
     assert [one.verdict for one in found[1:]] == [one.verdict for one in bench.try_batch(tried)]

@@ -17,6 +17,7 @@ from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.telling import most_telling
 from wmmadiag.diagnose.trials import team
 from wmmadiag.errors import BudgetError
+from wmmadiag.processes.collection import rare_collection
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case
@@ -112,6 +113,7 @@ def case_bench(
 
 
 @asked_once()
+@rare_collection()
 def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threads: int, tell: Progress) -> Examined:
     """Run the cases of a variant; where one fails, look for what mends it."""
     cases = [case for case in bench.cases() if names is None or case.name in names]

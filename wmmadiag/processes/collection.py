@@ -10,6 +10,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_RARE = 100_000
+"""Objects that are made before the newest ones are looked through."""
+
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
@@ -21,3 +24,17 @@ def paused_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def rare_collection() -> Iterator[None]:
+    """Within this (also as a decorator) what is there already is not looked through, and what is new is seldom: for
+    long work that keeps most of what it makes."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_RARE, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from wmmadiag.ptx.listing import dump
-from wmmadiag.ptx.parser import parse
+from wmmadiag.ptx.parser import parse, parse_each
 
-__all__ = ["dump", "parse"]
+__all__ = ["dump", "parse", "parse_each"]

@@ -64,14 +64,32 @@ def parse(text: str, *, name: str = "<ptx>", entry: str | tuple[str, ...] = "") 
     return _parse(text, name, (entry,) if isinstance(entry, str) else entry)
 
 
+def parse_each(text: str, *, name: str, entries: tuple[str, ...]) -> tuple[Module, Mapping[str, PtxSyntaxError]]:
+    """The same of some kernels, of which one that cannot be read spoils no other: it is as if it were declared only.
+
+    Returns:
+        The module, and why kernels or functions that these call could not be read.
+
+    Raises:
+        PtxSyntaxError: what stands outside of kernels and functions is malformed.
+        UnsupportedError: 32-bit addresses.
+    """
+    refused: dict[str, PtxSyntaxError] = {}
+    return _read(text, name, entries, refused), refused
+
+
 @lru_cache(maxsize=4)
 def _parse(text: str, name: str, entries: tuple[str, ...]) -> Module:
+    return _read(text, name, entries, None)
+
+
+def _read(text: str, name: str, entries: tuple[str, ...], refused: dict[str, PtxSyntaxError] | None) -> Module:
     text = text.rstrip("\0").removeprefix("\ufeff")
     with paused_collection():
         try:
             check_begins(text, name)
             text, info = extract(without_comments(text, name=name), name)
-            return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse(entries)
+            return _ModuleParser(Cursor(tokenize(text, name=name), name), info, refused).parse(entries)
         except PtxSyntaxError as error:
             error.hint = error.hint or _NEXT_STEP
             raise
@@ -88,9 +106,10 @@ class _Header:
 
 
 class _ModuleParser:
-    def __init__(self, cursor: Cursor, info: DebugInfo) -> None:
+    def __init__(self, cursor: Cursor, info: DebugInfo, refused: dict[str, PtxSyntaxError] | None) -> None:
         self._cursor = cursor
         self._info = info
+        self._refused = refused  # functions whose bodies cannot be read, and why; None: the first one ends it
         self._version = (0, 0)
         self._target = ""
         self._functions: dict[str, PtxFunction] = {}
@@ -163,7 +182,13 @@ class _ModuleParser:
             name = self._aliases.get(name, name)
             header = self._headers.pop(name, None)
             if header is not None:
-                self._body(name, header)
+                try:
+                    self._body(name, header)
+                except PtxSyntaxError as error:
+                    if self._refused is None:
+                        raise
+                    self._refused[name] = error
+                    continue
                 called = {callee(one) for one in self._functions[name].instructions if one.op == "call"}
                 waiting += sorted(one for one in called if one in self._functions)
 

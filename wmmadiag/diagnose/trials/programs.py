@@ -34,7 +34,7 @@ from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import CompileError, WmmadiagError
-from wmmadiag.ptx import parse
+from wmmadiag.ptx import parse, parse_each
 from wmmadiag.ptx.ir import Module
 
 Level: TypeAlias = Literal["fast", "full"]
@@ -218,7 +218,7 @@ class Programs:
         own = {change: texts[name] for change, name in copies.names.items() if name in texts}
         try:
             made = self._of_texts(result.ptx, {own[one]: entries[copies.names[one]] for one in reversed(own)})
-        except WmmadiagError:  # one copy's inline assembly is none: which one, fewer of them tell
+        except WmmadiagError:  # one copy's inline assembly ends its kernel: which one, fewer of them tell
             return {}
         return {change: made[own[change]] if change in own else None for change in copies.names}
 
@@ -230,14 +230,16 @@ class Programs:
             entries: text, see `own_texts` → an entry that has it.
 
         Raises:
-            WmmadiagError: something cannot be read.
+            WmmadiagError: what stands outside of kernels cannot be read.
         """
         made = {text: self._alike[text] for text in entries if text in self._alike}
         new = {text: entry for text, entry in entries.items() if text not in made}
         if new:
-            module = parse(ptx, name=self.prepared.root, entry=tuple(new.values()))
+            module, unread = parse_each(ptx, name=self.prepared.root, entries=tuple(new.values()))
             for text, entry in new.items():
                 try:
+                    if entry in unread:  # its inline assembly is none
+                        raise unread[entry]
                     made[text] = Program(self._lowered(module, entry), {})
                 except WmmadiagError as error:
                     made[text] = error.message

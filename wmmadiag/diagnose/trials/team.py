@@ -22,6 +22,7 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.holes import Sketch
 from wmmadiag.emulator.trials import ENDLESS
 from wmmadiag.processes.child import Child, ChildEnded
+from wmmadiag.processes.collection import rare_collection
 from wmmadiag.subject.card import Card, Case, Variant
 
 _MOST = 4
@@ -203,6 +204,7 @@ def _serve_here(
         found[number] = own(parts[number])
 
 
+@rare_collection()
 def answer(connection: Connection, folder: str) -> None:
     """In a child: try parts until the connection closes.
 
