@@ -57,6 +57,16 @@ def test_a_launch_that_does_not_fit_is_mended(name: str, changed: dict[str, obje
     assert best.tried.ranked.change.edits == () and best.tried.ranked.change.role == "launch"
 
 
+@pytest.mark.slow
+def test_a_launch_that_does_not_fit_is_the_cause() -> None:
+    card = bench_of("softmax/kernel", grid=("batch", "ceil_div(M, 4)")).card
+    causes = diagnose_card(card).causes
+    assert card.launch is not None
+    assert [one.name for one in causes] == ["launch"]
+    assert causes[0].place == f"{card.launch.place.file}:{card.launch.place.line}"
+    assert causes[0].verdict == "likely" and causes[0].fix is not None and causes[0].fix.status == "verified"
+
+
 def test_no_launch_mends_a_kernel_that_is_wrong_itself() -> None:
     assert answers(bench_of("gemm/wrong/blas_ldb_is_n")) == []
 

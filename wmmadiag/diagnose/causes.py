@@ -133,8 +133,10 @@ def _times(difference: float) -> float:
 
 def _behind(found: Examined, change: Change, line: tuple[str, int]) -> Place | None:
     """Where the statement begins before which something is put in, where that is another line than the change's."""
+    if change.kind != "insertion":
+        return None
     edit = change.edits[0]
-    if change.kind != "insertion" or edit.start != edit.end or edit.file not in found.sources:
+    if edit.start != edit.end or edit.file not in found.sources:
         return None
     source = found.sources[edit.file]
     rest = source.code.code[edit.end :]

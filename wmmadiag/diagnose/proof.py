@@ -68,7 +68,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
     cases = sorted(ran, key=lambda one: one.name != found.case.name)
     if best.shape is not None:
         yield "the kernel could as well be written for the launch that there is"
-    yield from _by_its_text(found.sources, best.tried.ranked)
+    else:
+        yield from _by_its_text(found.sources, best.tried.ranked)
     if of_two_ends(change, difference):
         yield "who writes this memory and who reads it would agree as well if the other end were changed"
     if puts_in_order(change) and _overlap(found, first, best):
