@@ -268,6 +268,16 @@ def test_host_code_that_never_ends_or_is_none_ends_here(tmp_path, text):
     assert ran(tmp_path, "__global__ void k() {}\n" + text) is not None
 
 
+def test_a_sum_of_a_loop_goes_on_to_another_variable(tmp_path):
+    text = KERNEL + (
+        "void run(half* a, float* c, float* s, int n) { double sum = 0, last = 0;\n"
+        "  for (int i = 0; i < n; i++) { sum += s[i] = expf(s[i]); last = sum; }\n"
+        "  mm<64, half><<<n, 32>>>(a, a, c, n, n, n); }\n"
+    )
+    ((launch, machine),) = launched(tmp_path, text)
+    assert shown(launch, machine)[1:3] == (["n", "1", "1"], ["32", "1", "1"])
+
+
 def test_loops_of_the_host_are_sums_over_their_indices(tmp_path):
     text = (
         "__global__ void k() {}\n"

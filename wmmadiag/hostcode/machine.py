@@ -117,8 +117,10 @@ class Machine:
 
     def called(self, term: Value, name: str) -> None:
         """Note that a variable of that name has been given a value."""
-        if isinstance(term, Term) and term.op == "symbol" and name not in self.names[term.args[0]]:
-            self.names[term.args[0]].append(name)
+        if isinstance(term, Term) and term.op == "symbol":
+            known = self.names.get(term.args[0])  # None: what stands for a sum over a loop's turns
+            if known is not None and name not in known:
+                known.append(name)
         elif isinstance(term, Pointer) and not term.buffer.name:
             term.buffer.name = name
         elif isinstance(term, Tensor) and not term.name:
