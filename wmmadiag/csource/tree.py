@@ -76,9 +76,13 @@ class Source:
 
     def place_at(self, offset: int) -> Place:
         """The place of an offset."""
-        line = bisect.bisect_right(self.lines, offset)
+        line = self.line_at(offset)
         begin = self.lines[line - 1]
         return Place(self.name, line, len(self.data[begin:offset].decode("utf-8", "surrogateescape")) + 1)
+
+    def line_at(self, offset: int) -> int:
+        """The line of an offset, from 1."""
+        return bisect.bisect_right(self.lines, offset)
 
     def line_span(self, line: int) -> tuple[int, int]:
         """(start, end) offsets of a line, from 1, its line end left out; (0, 0) for no such line."""

@@ -109,6 +109,8 @@ class Familiarity:
     def counting(self, edits: Sequence[TextEdit]) -> Iterator[str]:
         """Whether a statement's numbers count up further with a change, as in `f(a[0], a[1], a[2])`, or less far."""
         file, changed = edits[0].file, sorted((self._changed(one) for one in edits), key=lambda one: one.first)
+        if not any(token.isdigit() for one in changed for token in (*one.old, *one.new)):
+            return
         held = self._files[file]
         start, stop = held.around(changed[0].first, changed[-1].last)
         apart = bisect.bisect_left(held.stops, changed[0].first) != bisect.bisect_left(held.stops, changed[-1].last)
@@ -148,13 +150,22 @@ class Familiarity:
         # Tokens that an edit touches go with it.
         first = bisect.bisect_right(held.ends, edit.start)
         last = bisect.bisect_left(held.starts, edit.end)
-        old, new = list(held.texts[first:last]), _TOKEN.findall(edit.text.encode("utf-8", "surrogateescape"))
-        while old and new and old[0] == new[0]:
-            old, new, first = old[1:], new[1:], first + 1
-        while old and new and old[-1] == new[-1]:
-            old, new, last = old[:-1], new[:-1], last - 1
-        self._last = edit, _Changed(first, max(first, last), old, new)
+        old, new = held.texts[first:last], _TOKEN.findall(edit.text.encode("utf-8", "surrogateescape"))
+        head, tail = alike_at_the_ends(old, new)
+        first, last = first + head, last - tail
+        self._last = edit, _Changed(first, max(first, last), old[head : len(old) - tail], new[head : len(new) - tail])
         return self._last[1]
+
+
+def alike_at_the_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """How many first ones of both are the same, and of the others how many last ones."""
+    head, most = 0, min(len(old), len(new))
+    while head < most and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < most - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail
 
 
 def _shape(tokens: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -196,7 +207,7 @@ def parts_of(name: str) -> frozenset[str]:
 
 
 def _runs(tokens: Sequence[bytes]) -> list[tuple[bytes, ...]]:
-    return [tuple(tokens[at : at + _RUN]) for at in range(len(tokens) - _RUN + 1)]
+    return [*zip(*(tokens[at:] for at in range(_RUN)), strict=False)]
 
 
 def _quarters(count: int, of: int) -> int:

@@ -12,14 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.familiarity import Familiarity
+from wmmadiag.diagnose.familiarity import Familiarity, alike_at_the_ends
 from wmmadiag.diagnose.readers import Readers
 from wmmadiag.diagnose.sharing import Sharing
 from wmmadiag.diagnose.suspicion import Suspicion
@@ -88,6 +88,7 @@ def described(
         chosen: the numbers of those that are yielded; None: all.
     """
     familiarity, sharing, readers = Familiarity(sources), Sharing(sources), Readers(sources)
+    near = cache(partial(_near, suspicion))  # many changes are of one line and role
     before: Counter[tuple[str, str, int]] = Counter()
     for number, change in enumerate(changes):
         place = change.operator, change.edits[0].file, change.edits[0].start
@@ -96,7 +97,8 @@ def described(
             continue
         line = line_of(change, sources)
         told = [
-            *features(change, line, sources, suspicion),
+            *features(change, sources),
+            *near(line, change.role),
             *_nth(change.operator, before[place]),
             *_familiar(familiarity, change),
             *_feeding(change, sharing),
@@ -134,31 +136,35 @@ def _feeding(change: Change, sharing: Sharing) -> Iterator[str]:
 def line_of(change: Change, sources: Mapping[str, Source]) -> Line:
     """The line of a change's first edit."""
     first = change.edits[0]
-    return first.file, sources[first.file].place_at(first.start).line
+    return first.file, sources[first.file].line_at(first.start)
 
 
-def features(change: Change, line: Line, sources: Mapping[str, Source], suspicion: Suspicion) -> Iterator[str]:
+def features(change: Change, sources: Mapping[str, Source]) -> Iterator[str]:
     """What is known of a change by itself before it is tried, in words that weights are given to."""
-    yield f"operator:{change.operator}"
-    yield f"role:{change.role}"
-    yield f"kind:{change.kind}"
-    yield f"{change.operator} of {change.role}"
+    yield from _kind(change.operator, change.role, change.kind)
     tokens = sum(changed_tokens(edit, sources[edit.file]) for edit in change.edits)
     yield f"tokens:{next((size for size in _SIZES if tokens <= size), 'many')}"
     yield f"edits:{min(len(change.edits), 3)}"
+
+
+@cache
+def _kind(operator: str, role: str, kind: str) -> tuple[str, ...]:
+    return f"operator:{operator}", f"role:{role}", f"kind:{kind}", f"{operator} of {role}"
+
+
+def _near(suspicion: Suspicion, line: Line, role: str) -> tuple[str, ...]:
+    """What evidence says of a line and a role."""
     near = suspicion.of(line)
+    found = []
     for kind in MARKS:
         if kind in suspicion.nearest:
             far = near.get(kind)
-            yield f"{kind}:{'never' if far is None else min(far, _FAR)}"
+            found.append(f"{kind}:{'never' if far is None else min(far, _FAR)}")
     for detail, distances in suspicion.details.items():
         far = distances.get(line)
-        yield f"seen {detail}:{change.role}"
-        yield f"at {detail}:{'far' if far is None else far}"
-        if far is not None:
-            yield f"near {detail}:{change.role}"
-    for word in suspicion.pattern:
-        yield f"where {word}:{change.role}"
+        found += [f"seen {detail}:{role}", f"at {detail}:{'far' if far is None else far}"]
+        found += [f"near {detail}:{role}"] * (far is not None)
+    return *found, *(f"where {word}:{role}" for word in suspicion.pattern)
 
 
 def after_trial(one: Ranked, outcome: Outcome, work_before: int) -> float:
@@ -204,11 +210,8 @@ def tokens_of(text: str) -> list[str]:
 def difference(before: str, after: str) -> tuple[list[str], list[str]]:
     """The tokens that go and those that come, without what stands at both ends of either."""
     old, new = tokens_of(before), tokens_of(after)
-    while old and new and old[0] == new[0]:
-        old, new = old[1:], new[1:]
-    while old and new and old[-1] == new[-1]:
-        old, new = old[:-1], new[:-1]
-    return old, new
+    head, tail = alike_at_the_ends(old, new)
+    return old[head : len(old) - tail], new[head : len(new) - tail]
 
 
 @cache

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.scopes import Scopes
@@ -45,7 +46,7 @@ class Readers:
                     if key not in self._readers and not (memory and key in written):
                         self._unread.add(one.name)
         self._unread |= _unnamed(sources)
-        self._known: dict[TextEdit, tuple[Counter[str], Counter[str]]] = {}
+        self._known: dict[tuple[str, int, int], Sequence[str]] = {}
         self._names: dict[CodeUnit, Counter[str]] = {}  # of statements' own texts, read once each
 
     def _own(self, unit: CodeUnit, key: Key) -> bool:
@@ -58,12 +59,15 @@ class Readers:
 
     def words(self, change: Change) -> Iterator[str]:
         """What a change does to variables, in words that weights are given to."""
-        gone, come = Counter[str](), Counter[str]()
+        more: dict[str, int] = {}  # how much more often each name stands there
         for edit in change.edits:
-            old, new = self._counted(edit)
-            gone += old
-            come += new
-        if any(name in self._unread for name in (come - gone)):
+            for name in self._gone(edit):
+                more[name] = more.get(name, 0) - 1
+        gone = list(more)
+        come = [name for edit in change.edits for name in _names_of(edit.text)]
+        for name in come:
+            more[name] = more.get(name, 0) + 1
+        if any(count > 0 and name in self._unread for name, count in more.items()):
             yield "reader:first"
         if any(self._left(change, name) for name in gone if name not in come and name in self._named):
             yield "reader:last"
@@ -85,19 +89,25 @@ class Readers:
             return False
         if unit not in self._names:
             self._names[unit] = Counter(_NAME.findall(self._texts[unit.file][unit.start : self._end(unit)]))
-        return self._names[unit][name] <= sum(self._counted(edit)[0][name] for edit in edits)
+        return self._names[unit][name] <= sum(self._gone(edit).count(name) for edit in edits)
 
     def _end(self, unit: CodeUnit) -> int:
         """Where a statement's own text ends, without what it governs."""
         inner = [one.start for one in self._units[unit.file] if unit in one.around and one.start > unit.start]
         return min(inner, default=unit.end)
 
-    def _counted(self, edit: TextEdit) -> tuple[Counter[str], Counter[str]]:
-        """The names that an edit takes away and puts in."""
-        if edit not in self._known:
-            old = self._texts[edit.file][edit.start : edit.end]
-            self._known[edit] = Counter(_NAME.findall(old)), Counter(_NAME.findall(edit.text))
-        return self._known[edit]
+    def _gone(self, edit: TextEdit) -> Sequence[str]:
+        """The names that an edit takes away, each as often as it stands there."""
+        place = edit.file, edit.start, edit.end
+        if place not in self._known:
+            self._known[place] = _NAME.findall(self._texts[edit.file], edit.start, edit.end)
+        return self._known[place]
+
+
+@lru_cache(maxsize=1 << 14)
+def _names_of(text: str) -> tuple[str, ...]:
+    """The names in what an edit puts in: many put in the same."""
+    return tuple(_NAME.findall(text))
 
 
 def _unnamed(sources: Mapping[str, Source]) -> set[str]:

@@ -140,5 +140,11 @@ def _difference(data: bytes, edits: list[TextEdit]) -> tuple[int, int, str] | No
 
 def _common(first: bytes, second: bytes) -> int:
     """The number of bytes with which both begin."""
-    differing = (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other)
-    return next(differing, min(len(first), len(second)))
+    same, beyond = 0, min(len(first), len(second)) + 1
+    while beyond - same > 1:
+        middle = (same + beyond) // 2
+        if first[same:middle] == second[same:middle]:
+            same = middle
+        else:
+            beyond = middle
+    return same
