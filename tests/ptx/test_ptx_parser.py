@@ -9,7 +9,7 @@ import pytest
 from ptx_text import GLOBALS, kernel, module
 
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
-from wmmadiag.ptx import parse
+from wmmadiag.ptx import parse, parse_each
 from wmmadiag.ptx.ir import (
     Address,
     Immediate,
@@ -161,6 +161,14 @@ def test_only_what_a_kernel_reaches_is_read() -> None:
     for entry in ("two", ""):
         with pytest.raises(PtxSyntaxError, match=r"two\.ptx:7:33: undefined register, variable or label 'nonsense'"):
             parse(TWO, name="two.ptx", entry=entry)
+
+
+def test_a_kernel_that_cannot_be_read_spoils_no_other() -> None:
+    found, refused = parse_each(TWO, name="two.ptx", entries=("two", "one"))
+    assert {name for name, one in found.functions.items() if not one.declared_only} == {"one", "used", "deep"}
+    assert list(refused) == ["two"] and "undefined register, variable or label 'nonsense'" in refused["two"].message
+    with pytest.raises(PtxSyntaxError):
+        parse_each(TWO.replace("mov.b32 nonsense, 1;", "} }"), name="two.ptx", entries=("one",))
 
 
 def test_32_bit_addresses_are_refused() -> None:
