@@ -6,9 +6,6 @@ from pathlib import Path
 
 from command import run_program
 
-from wmmadiag.compile.options import CompileOptions
-from wmmadiag.programs.build import build
-
 CLUSTERS = r"""#include <cooperative_groups.h>
 #include <cstdio>
 __global__ void plain(float* x, int n, char c) { x[blockIdx.x] = n + c; }
@@ -133,12 +130,3 @@ int main() {
 def test_only_nodes_of_the_device_can_be_disabled(tmp_path: Path) -> None:
     done = run_program(tmp_path, DISABLED)
     assert done.stdout.split() == ["cudaErrorInvalidValue", "cudaSuccess", "1", "0"], done.stderr
-
-
-def test_libraries_are_built_for_programs_that_call_them(tmp_path: Path) -> None:
-    source = tmp_path / "program.cu"
-    headers = "#include <cooperative_groups.h>\n#include <cublas_v2.h>\n#include <cuda_profiler_api.h>\n"
-    source.write_text(headers + "int main() { cudaProfilerStart(); }\n")
-    assert not build([source], CompileOptions()).libraries
-    source.write_text(headers + "int main() { cublasHandle_t one; cublasCreate(&one); }\n")
-    assert build([source], CompileOptions()).libraries
