@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.ops.model import Arrays, Elements, Operation, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.ops.registry import OPERATIONS
 
 
-def reference(operation: str, parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def reference(operation: str, parameters: Values, inputs: Arrays) -> Outputs:
     """The expected outputs of an operation, by role; one that may be written over an input is there by either role.
 
     Args:
@@ -42,7 +42,7 @@ def reference(operation: str, parameters: Values, inputs: Arrays) -> dict[str, D
 
 def judge(
     operation: str, parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+) -> Judged:
     """The bounds of an operation's outputs, by the roles that the kernel has.
 
     Args:

@@ -23,9 +23,13 @@ Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 """Logical tensors by role, as the kernel reads them: in their storage types."""
 Elements: TypeAlias = Mapping[str, ElementType]
 """The element type of every role that a kernel has."""
-Oracle: TypeAlias = "Callable[[Values, Arrays], dict[str, Doubles]]"
+Outputs: TypeAlias = dict[str, Doubles]
+"""What is expected of outputs, by role."""
+Judged: TypeAlias = dict[str, Judgement]
+"""How each of them is to be judged."""
+Oracle: TypeAlias = "Callable[[Values, Arrays], Outputs]"
 """The float64 reference: from parameters and inputs to outputs by role, by the textbook formula."""
-Bound: TypeAlias = "Callable[[Values, Arrays, Mapping[str, Doubles], Elements], dict[str, Judgement]]"
+Bound: TypeAlias = "Callable[[Values, Arrays, Outputs, Elements], Judged]"
 """The bound of what rounding explains: from parameters, inputs, and what the oracle gives, by output."""
 Kept: TypeAlias = "Callable[[Values, Arrays, int], Callable[[tuple[int, ...]], NDArray[np.bool_]] | None]"
 """Which summands of a product count: from parameters, inputs and an output's rows to a function of its leading indices,
@@ -111,7 +115,7 @@ class Role:
     """One tensor of an operation."""
 
     axes: str  # letters of its usual logical axes, outermost first
-    shape: tuple[str, ...]  # expressions of its usual shape over the usual symbols
+    shape: tuple[str, ...] = ()  # expressions of its usual shape over the usual symbols; () for these letters
     output: bool = False  # whether the kernel computes it
     required: bool = True  # whether a card must have it
     # of a role that is spread over the axes that it lacks: letters of those that it usually has, where no layout names
@@ -127,6 +131,10 @@ class Role:
     # whether its first axis may have extent 1, or be left out, and then is the same for all matrices
     shared: bool = False
     updates: str = ""  # of an output: the input that a kernel may write it over. "" for none.
+
+    def __post_init__(self) -> None:
+        """The letters are its extents where none are given."""
+        object.__setattr__(self, "shape", self.shape or tuple(self.axes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,10 @@ from the gradient: Loshchilov and Hutter, Decoupled Weight Decay Regularization,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import POSITIVE
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
+from wmmadiag.ops.parts.rounding import U64, Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import by_value
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
@@ -36,7 +34,7 @@ def _gradient(parameters: Values, inputs: Arrays, *, sizes: bool = False) -> Dou
     return np.abs(grad) + np.abs(decay) if sizes else grad + decay
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     own = _numbers(parameters)
     grad = _gradient(parameters, inputs)
     p, m, v = (inputs[role].astype(np.float64) for role in ("p", "m", "v"))
@@ -50,9 +48,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"p_out": p - moved, "m_out": m, "v_out": v}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bounds of the moments and of the parameters.
 
     Coefficients such as 1 − beta are rounded before, relative to 1: 2u/(1 − beta) of them. A moment is two products
@@ -79,10 +75,7 @@ def _bound(
     decay = own["lr"] * own["weight_decay"] * p
     error_p = moved + 8.0 * unit * (decay + p + np.abs(expected["p_out"]))
     errors = {"p_out": error_p, "m_out": error_m, "v_out": error_v}
-    return {
-        role: Judgement(output_rounding(np.nan_to_num(error, nan=0.0), expected[role], elements[role]))
-        for role, error in errors.items()
-    }
+    return judged({role: np.nan_to_num(error, nan=0.0) for role, error in errors.items()}, expected, elements)
 
 
 OPERATION = Operation(
@@ -90,13 +83,13 @@ OPERATION = Operation(
     meaning="m = β₁m + (1 − β₁)g, v = β₂v + (1 − β₂)g², p −= lr·((m/c₁)/(√(v/c₂) + eps) + decay·p)",
     notes="c₁ and c₂ are 1 − β^step, or 1 where `corrected` says so.",
     roles={
-        "p": Role("N", ("N",), spellings="p param params parameters w weight weights theta x masterparams"),
-        "grad": Role("N", ("N",), spellings="grad grads g gradient gradients dw dparams dparam"),
-        "m": Role("N", ("N",), spellings="m mmemory expavg expavgs mom1 moment1 firstmoment m1"),
-        "v": Role("N", ("N",), drawn=POSITIVE, spellings="v vmemory expavgsq expavgsqs mom2 moment2 secondmoment m2"),
-        "p_out": Role("N", ("N",), output=True, updates="p", spellings="pout paramsout"),
-        "m_out": Role("N", ("N",), output=True, updates="m", spellings="mout"),
-        "v_out": Role("N", ("N",), output=True, updates="v", spellings="vout"),
+        "p": Role("N", spellings="p param params parameters w weight weights theta x masterparams"),
+        "grad": Role("N", spellings="grad grads g gradient gradients dw dparams dparam"),
+        "m": Role("N", spellings="m mmemory expavg expavgs mom1 moment1 firstmoment m1"),
+        "v": Role("N", drawn=POSITIVE, spellings="v vmemory expavgsq expavgsqs mom2 moment2 secondmoment m2"),
+        "p_out": Role("N", output=True, updates="p", spellings="pout paramsout"),
+        "m_out": Role("N", output=True, updates="m", spellings="mout"),
+        "v_out": Role("N", output=True, updates="v", spellings="vout"),
     },
     parameters={
         "lr": Parameter("cap", "0.1", "learning rate", spellings="lr learningrate alpha stepsize eta"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from wmmadiag.ops.model import (
@@ -12,8 +13,9 @@ from wmmadiag.ops.model import (
     Arrays,
     Choice,
     Elements,
+    Judged,
     MatrixProduct,
-    Operation,
+    Outputs,
     Packed,
     Parameter,
     Role,
@@ -38,27 +40,25 @@ from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import ScoreRows, as_heads, score_rows, softmax_rows
 from wmmadiag.ops.parts.sequence import (
     ADDED,
-    CASES,
     CAUSAL_SPELLINGS,
     DERIVED,
-    EXTENTS,
-    MADE_FOR,
     MASKED_KEYS,
+    OF_HEADS,
     OVER_SCORES,
     SCALE_SPELLINGS,
     SCORE_PRODUCT,
     SOFTCAP,
-    SYMBOLS,
     laid_out,
     laid_together,
     turned,
 )
-from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, kept_in, types_of_products
+from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, by_settings, kept_in, types_of_products
 from wmmadiag.ops.parts.softmax_bounds import SLACK, row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 from wmmadiag.ops.stages.softmax import SoftmaxStages
 
 _WINDOW = "that a query sees beside its own; -1: all"
+_SIDES = ("window_left", "window_right")
 
 
 def attention(
@@ -84,7 +84,7 @@ def attention(
     return out.reshape(*q.shape[:-1], v4.shape[3]), lse.reshape(q.shape[:-1])
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     q, k, v = (inputs[role] for role in "qkv")
     terms = score_terms(parameters, inputs, q.shape[-2], k.shape[-2])
     out, lse = attention(q, k, v, scale=float(parameters["scale"]), terms=terms)
@@ -93,9 +93,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"o": out, "lse": lse}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bounds of O and of the log-sum-exp.
 
     Inputs are exact: the reference reads the rounded ones. With w the reference's weights and o its output,
@@ -203,7 +201,8 @@ def _kept(parameters: Values, inputs: Arrays, rows: int) -> Callable[[tuple[int,
     return of_head if terms.masks else None
 
 
-OPERATION = Operation(
+OPERATION = replace(
+    OF_HEADS,
     name="attention",
     meaning="O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
     roles={
@@ -264,18 +263,12 @@ OPERATION = Operation(
     products=lambda _: {"o": MatrixProduct(SCORE_PRODUCT, COLUMN, "v", ROW)},
     stages=SoftmaxStages,
     kept=_kept,
-    symbols=SYMBOLS,
-    made_for=MADE_FOR,
     single={"Sq": "one query in each head"},
-    separate=("B", "H", "Hkv"),
-    divisors={"Hkv": "H"},
-    extents=EXTENTS,
     derived=DERIVED,
     packed={
         "qkv": Packed(("q", "k", "v"), laid_together(3), "qkv packedqkv qkvpacked"),
         "kv": Packed(("k", "v"), laid_together(2), "kv packedkv kvpacked"),
     },
-    cases=CASES,
     work="2*B*H*Sq*Skv*(D + Dv)*(0.5 if causal else 1)",
     hard_inputs=SCORES,
     signs=Signs(
@@ -288,18 +281,14 @@ OPERATION = Operation(
     ),
     choices=(
         MASKED_KEYS,
-        Choice(
+        by_settings(
             "Which keys does a window of W show?",
-            "meaning",
-            (
-                Alternative("a window of so many keys before a query's own", {"window_left": "window_left"}),
-                Alternative("a window that counts a query's own key", {"window_left": "window_left - 1"}),
-                Alternative("a window on both sides", {"window_left": "window_left", "window_right": "window_left"}),
-                Alternative(
-                    "a window half of which is on each side",
-                    {"window_left": "window_left // 2", "window_right": "window_left // 2"},
-                ),
-            ),
+            {
+                "a window of so many keys before a query's own": {"window_left": "window_left"},
+                "a window that counts a query's own key": {"window_left": "window_left - 1"},
+                "a window on both sides": dict.fromkeys(_SIDES, "window_left"),
+                "a window half of which is on each side": dict.fromkeys(_SIDES, "window_left // 2"),
+            },
         ),
         laid_out("q", "k", "v", "o"),
         turned("k"),

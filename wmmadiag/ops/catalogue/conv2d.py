@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import (
-    Doubles,
-    Judgement,
-    arithmetic,
-    magnitudes,
-    operand_error,
-    output_rounding,
-    product_error,
-)
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, operand_error, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, epilogue, types_before_epilogue
 
 PerAxis = tuple[int, int]
@@ -80,14 +71,12 @@ def _of(parameters: Values, x: NDArray[Any], w: NDArray[Any]) -> Doubles:
     return conv2d(x, w, stride=pair("stride"), padding=pair("pad"), dilation=pair("dilation"), groups=groups)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     product = _of(parameters, inputs["x"], inputs["w"])
     return {"y": finished(product, bias_of(inputs), activation=str(parameters["activation"]))}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of activation(conv(X, W) + bias), element by element: that of a GEMM of depth C/groups·R·S.
 
     The sum of the products costs `sum_error`·Σ|x||w|, the same convolution of magnitudes (tf32 operands add their
@@ -108,7 +97,7 @@ def _bound(
         more = added(bias, 0.0, result.shape)
         error = after(error, np.abs(result), more, np.ones_like(result), kind, function, model)
     shaped = error.reshape(expected["y"].shape)
-    return {"y": Judgement(output_rounding(shaped, expected["y"], elements["y"]))}
+    return judged({"y": shaped}, expected, elements)
 
 
 def _extent(size: str, filter_size: str, axis: str) -> str:
@@ -147,12 +136,7 @@ OPERATION = Operation(
     '`"NHWC"`, W as `"KRSC"` or `"RSCK"`, Y as `"NPQK"`. `stride`, `pad` and `dilation` may be symbols of a case, for '
     "both axes at once. W has C/groups channels.",
     roles={
-        "x": Role(
-            "NCHW",
-            ("N", "C", "H", "W"),
-            spellings="x in input inp src image images activation act",
-            asked='"NCHW" or "NHWC"',
-        ),
+        "x": Role("NCHW", spellings="x in input inp src image images activation act", asked='"NCHW" or "NHWC"'),
         "w": Role(
             "KCRS",
             ("K", "C//groups", "R", "S"),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Distance, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
+from wmmadiag.ops.parts.rounding import U64, Doubles, arithmetic, judged
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
@@ -21,16 +19,14 @@ def _parts(inputs: Arrays) -> tuple[Doubles, Doubles, Doubles]:
     return most, np.log(total), chosen
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     most, logarithm, chosen = _parts(inputs)
     share = float(parameters["smoothing"])
     wanted = (1.0 - share) * chosen + share * inputs["x"].astype(np.float64).mean(axis=-1)
     return {"loss": logarithm + most - wanted, "lse": logarithm + most}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of log Σ exp(x − m) + m − x_t, row by row.
 
     Each exponential is off by 4u, and by u·|x − m| of its argument, at most 2u·max|x − m|·e^(x−m) in the sum, below
@@ -50,11 +46,7 @@ def _bound(
         loss = loss + 4.0 * model.unit * (np.abs(logarithm) + np.abs(most) + np.abs(chosen))
         loss = loss + share * (count + 12.0) * model.unit * size
     errors = {"loss": loss, "lse": lse}
-    return {
-        role: Judgement(output_rounding(np.asarray(error), expected[role], elements[role]))
-        for role, error in errors.items()
-        if role in elements
-    }
+    return judged(errors, expected, elements)
 
 
 OPERATION = Operation(

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, spread
 from wmmadiag.ops.parts.epilogue_bounds import after
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
+from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, judged
 from wmmadiag.ops.parts.settings import STEPS, by_value, steps_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
-
-_ROWS = ("M", "N")
 
 
 def _sum(inputs: Arrays, *, sizes: bool = False) -> Doubles:
@@ -23,7 +19,7 @@ def _sum(inputs: Arrays, *, sizes: bool = False) -> Doubles:
     return parts["x"] + spread(parts["bias"], parts["x"].shape) if "bias" in parts else parts["x"]
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     y = FUNCTIONS[str(parameters["activation"])].apply(float(parameters["alpha"]) * _sum(inputs))
     for role in ("scale", "factor"):
         if role in inputs:
@@ -33,9 +29,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"y": y}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of activation(alpha·(X + bias)) ⊙ factor + beta·addend, element by element.
 
     The argument is rounded twice in the working type, 2u of the sum of magnitudes; the activation adds what
@@ -51,7 +45,7 @@ def _bound(
     added = set(inputs) & {"bias", "scale", "factor", "addend"}
     whole = "scale" not in inputs and not elements["x"].is_float and not elements["y"].is_float and function.exact
     if not added and function.exact and alpha == 1.0 and narrow is None:
-        return {"y": Judgement(output_rounding(np.zeros_like(expected["y"]), expected["y"], elements["y"]))}
+        return judged({"y": np.zeros_like(expected["y"])}, expected, elements)
     if whole:
         return {"y": Judgement(np.zeros_like(expected["y"]))}
     sizes = alpha * _sum(inputs, sizes=True)
@@ -69,7 +63,7 @@ def _bound(
         addend = abs(float(parameters["beta"])) * np.abs(inputs["addend"].astype(np.float64))
         error = error + step * (2.0 * addend + result + error)
     error = error + 8 * U64 * (result + error)
-    return {"y": Judgement(output_rounding(error, expected["y"], elements["y"]))}
+    return judged({"y": error}, expected, elements)
 
 
 OPERATION = Operation(
@@ -78,16 +72,12 @@ OPERATION = Operation(
     notes="`factor` is what a gate is multiplied by, or the other array of a product; `addend` the other array of a "
     "sum; `scale` has one number for each row.",
     roles={
-        "x": Role("MN", _ROWS, spellings="x q in input inp src a gate vec1 in1 input1 lhs left"),
-        "factor": Role("MN", _ROWS, required=False, spellings="factor up mul multiplier"),
-        "scale": Role(
-            "MN", _ROWS, required=False, usual="M", element="float", spellings="scale scales rowscale absmax"
-        ),
-        "addend": Role(
-            "MN", _ROWS, required=False, spellings="addend b residual res other vec2 in2 input2 rhs right add"
-        ),
-        "bias": Role("MN", _ROWS, required=False, usual="N", spellings="bias"),
-        "y": Role("MN", _ROWS, output=True, updates="x", spellings="y out output dst o result c res1 outp z"),
+        "x": Role("MN", spellings="x q in input inp src a gate vec1 in1 input1 lhs left"),
+        "factor": Role("MN", required=False, spellings="factor up mul multiplier"),
+        "scale": Role("MN", required=False, usual="M", element="float", spellings="scale scales rowscale absmax"),
+        "addend": Role("MN", required=False, spellings="addend b residual res other vec2 in2 input2 rhs right add"),
+        "bias": Role("MN", required=False, usual="N", spellings="bias"),
+        "y": Role("MN", output=True, updates="x", spellings="y out output dst o result c res1 outp z"),
     },
     parameters={
         "activation": Parameter(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, output_rounding
+from wmmadiag.ops.parts.rounding import Judgement, arithmetic, output_rounding
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     y = float(parameters["scale"]) * inputs["table"].astype(np.float64)[inputs["indices"].astype(np.int64)]
     return {"y": y + inputs["positions"].astype(np.float64) if "positions" in inputs else y}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """A copy is exact; a factor and a sum of two rows are one rounding each in the working type."""
     unit = arithmetic(parameters, elements["table"]).unit
     scaled = float(parameters["scale"]) != 1.0
@@ -41,10 +37,8 @@ OPERATION = Operation(
             drawn=indices("table", -2),
             spellings="indices index idx ids inputids tokens tokenids inp input x",
         ),
-        "table": Role("VN", ("V", "N"), spellings="table wte weight weights embedding embeddings emb w embtable"),
-        "positions": Role(
-            "TN", ("T", "N"), required=False, spellings="wpe positions pos posemb positionembedding posembedding"
-        ),
+        "table": Role("VN", spellings="table wte weight weights embedding embeddings emb w embtable"),
+        "positions": Role("TN", required=False, spellings="wpe positions pos posemb positionembedding posembedding"),
         "y": Role("BTN", ("batch", "T", "N"), output=True, spellings="y out output dst o result"),
     },
     parameters={"scale": Parameter("real", "1", "factor of the table", spellings="scale", drafted=("1", "2"))},

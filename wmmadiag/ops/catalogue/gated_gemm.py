@@ -5,17 +5,16 @@ Shazeer, GLU Variants Improve Transformer, 2020 (arXiv 2002.05202), section 2: G
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Packed, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Packed, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, GATES, spread
 from wmmadiag.ops.parts.epilogue_bounds import after, narrow
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_before_epilogue
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
+from wmmadiag.ops.parts.settings import PRODUCTS, WHICH_GATE, by_layout, narrow_type, types_before_epilogue
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 
@@ -41,14 +40,12 @@ def _told_apart(parameters: Values, inputs: Arrays) -> Arrays:
     return {**inputs, "gate": both[:, :, 0].reshape(depth, -1), "up": both[:, :, 1].reshape(depth, -1)}
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     inputs = _told_apart(parameters, inputs)
     return {"d": GATES[str(parameters["gating"])].apply(_half(inputs, "gate")) * _half(inputs, "up")}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of activation(A·G + g) ⊙ (A·U + u), element by element.
 
     Each sum of K products costs `sum_error`·Σ|a||w|, two units its bias; the activation adds what
@@ -73,7 +70,7 @@ def _bound(
     error = factors["up"] * errors["gate"] + factors["gate"] * errors["up"] + errors["gate"] * errors["up"]
     last = model.unit if narrow(parameters) is None else TYPES[str(parameters["epilogue_dtype"])].unit
     error = error + 2.0 * last * (np.abs(expected["d"]) + error)
-    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+    return judged({"d": error}, expected, elements)
 
 
 _STACKED = ("K2N", "2NK", "KN2", "N2K")  # columns or rows, halves or interleaved
@@ -87,18 +84,16 @@ OPERATION = Operation(
     '`"2NK"` and `"N2K"` for halves and interleaved rows of a `[2N, K]` weight, as nn.Linear has it. '
     '`role = "up_gate"` has U first.',
     roles={
-        "a": Role("MK", ("M", "K"), spellings="a x in input lhs hidden"),
-        "gate": Role("KN", ("K", "N"), spellings="gate wgate gateweight w1 wg bgate"),
-        "up": Role("KN", ("K", "N"), spellings="up wup upweight w3 wu bup"),
-        "gate_bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="gatebias biasgate bg"),
-        "up_bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="upbias biasup bu"),
-        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result"),
+        "a": Role("MK", spellings="a x in input lhs hidden"),
+        "gate": Role("KN", spellings="gate wgate gateweight w1 wg bgate"),
+        "up": Role("KN", spellings="up wup upweight w3 wu bup"),
+        "gate_bias": Role("MN", required=False, usual="N", spellings="gatebias biasgate bg"),
+        "up_bias": Role("MN", required=False, usual="N", spellings="upbias biasup bu"),
+        "d": Role("MN", output=True, spellings="d c y out output result"),
     },
     parameters={
         "gating": Parameter("word", "swiglu", "activation of the gate", tuple(GATES), asked="which of them it is"),
-        "epilogue_dtype": Parameter(
-            "word", "auto", "type that the sums have before biases and activation", ("auto", "f16", "bf16")
-        ),
+        "epilogue_dtype": narrow_type("type that the sums have before biases and activation"),
         "block": Parameter(
             "count", "0", "columns of a weight that lie together where blocks of both take turns; 0: all"
         ),
@@ -126,11 +121,7 @@ OPERATION = Operation(
         open="its source does not tell how the two weights lie, and which is the gate",
     ),
     choices=(
-        Choice(
-            "What is the activation of the gate?",
-            "meaning",
-            tuple(Alternative(f"{name}: a gate of {gate.meaning}", {"gating": name}) for name, gate in GATES.items()),
-        ),
+        WHICH_GATE,
         by_layout(
             "How are the weights stored?",
             {

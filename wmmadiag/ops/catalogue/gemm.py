@@ -8,13 +8,13 @@ from typing import Any
 from wmmadiag.ops.model import (
     COLUMN,
     ROW,
-    Alternative,
     Arrays,
-    Choice,
     Distance,
     Elements,
+    Judged,
     MatrixProduct,
     Operation,
+    Outputs,
     Parameter,
     Role,
     Signs,
@@ -23,7 +23,7 @@ from wmmadiag.ops.model import (
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, factors, narrow, plain, whole
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.settings import (
     B_STORED,
     PRODUCTS,
@@ -51,7 +51,7 @@ def gemm(
     transpose_a: bool = False,
     transpose_b: bool = False,
     activation: str = "none",
-    further: Mapping[str, NDArray[Any]] | None = None,
+    further: Arrays | None = None,
 ) -> Doubles:
     """activation(alpha·op(A)·op(B)·scales + beta·C + bias).
 
@@ -66,7 +66,7 @@ def gemm(
     return finished(product, inputs, beta=beta, activation=activation)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     result = gemm(
         inputs["a"],
         inputs["b"],
@@ -81,9 +81,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"d": result}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of activation(alpha·op(A)·op(B)·scales + beta·C + bias), element by element.
 
     A sum of K products costs `sum_error`·Σ|a||b| (tf32 operands add their truncation); each of alpha, beta, the two
@@ -122,7 +120,7 @@ def _bound(
         activation = FUNCTIONS[str(parameters.get("activation", "none"))]
         size = added(inputs, beta, result.shape)
         error = after(error, np.abs(result), size, factor, narrow(parameters), activation, model)
-    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+    return judged({"d": error}, expected, elements)
 
 
 def _products(parameters: Values) -> Mapping[str, MatrixProduct]:
@@ -215,13 +213,11 @@ OPERATION = Operation(
             },
         ),
         added_to_output("the product"),
-        Choice(
+        by_value(
             "What is applied to the sum?",
             "meaning",
-            tuple(
-                Alternative("no activation" if name == "none" else f"the activation {name}", {"activation": name})
-                for name in FUNCTIONS
-            ),
+            "activation",
+            {"no activation" if name == "none" else f"the activation {name}": name for name in FUNCTIONS},
         ),
         *types_before_epilogue("a"),
         bytes_summed_in("a"),

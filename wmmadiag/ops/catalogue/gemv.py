@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Distance, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.settings import PRODUCTS, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
@@ -17,7 +15,7 @@ def _product(parameters: Values, inputs: Arrays) -> Doubles:
     return np.asarray((a @ inputs["x"].astype(np.float64)[..., None])[..., 0])
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     y = float(parameters["alpha"]) * _product(parameters, inputs)
     if "scale" in inputs:
         y = y * inputs["scale"].astype(np.float64)
@@ -28,9 +26,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"y": y}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of alpha·A·x·scale + bias + beta·C.
 
     Each sum of K products costs `sum_error`·Σ|a||x|; alpha, a scale, beta and the two sums a unit of their magnitudes
@@ -49,7 +45,7 @@ def _bound(
         for role, factor in (("bias", 1.0), ("c", beta)):
             total = total + factor * sizes[role] if role in sizes else total
         error = error + 5.0 * model.unit * total
-    return {"y": Judgement(output_rounding(error, expected["y"], elements["y"]))}
+    return judged({"y": error}, expected, elements)
 
 
 OPERATION = Operation(
@@ -59,11 +55,11 @@ OPERATION = Operation(
         "a": Role(
             "MK", ("K if transpose_a else M", "M if transpose_a else K"), spellings="a w weight weights mat matrix m"
         ),
-        "x": Role("K", ("K",), spellings="x b in input vec vector v inp"),
-        "scale": Role("M", ("M",), required=False, spellings="scale scales rowscale wscale wscales weightscale"),
-        "bias": Role("M", ("M",), required=False, spellings="bias"),
-        "c": Role("M", ("M",), required=False, spellings="yin c0 residual"),
-        "y": Role("M", ("M",), output=True, updates="c", spellings="y c out output o res result dst"),
+        "x": Role("K", spellings="x b in input vec vector v inp"),
+        "scale": Role("M", required=False, spellings="scale scales rowscale wscale wscales weightscale"),
+        "bias": Role("M", required=False, spellings="bias"),
+        "c": Role("M", required=False, spellings="yin c0 residual"),
+        "y": Role("M", output=True, updates="c", spellings="y c out output o res result dst"),
     },
     parameters={
         "alpha": Parameter("real", "1", "factor of the product", spellings="alpha", drafted=("1", "2")),
@@ -82,10 +78,7 @@ OPERATION = Operation(
     distances=(Distance("a", "M if transpose_a else K", "lda stride"),),
     cases=({"M": 64, "K": 128}, {"M": 192, "K": 320}),
     work="2*M*K",
-    signs=Signs(
-        "gemv hgemv sgemv matvec matvecmul mv matrixvector",
-        excludes=(TENSOR_CORES, EXPONENTIAL),
-    ),
+    signs=Signs("gemv hgemv sgemv matvec matvecmul mv matrixvector", excludes=(TENSOR_CORES, EXPONENTIAL)),
     choices=(
         by_value(
             "How is A stored?", "storage", "transpose_a", {"A stored as M×K": "0", "A stored as K×M, by columns": "1"}

@@ -5,14 +5,12 @@ Shazeer, GLU Variants Improve Transformer, 2020 (arXiv 2002.05202), section 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import GATES
 from wmmadiag.ops.parts.epilogue_bounds import after
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
-from wmmadiag.ops.parts.settings import by_value
+from wmmadiag.ops.parts.rounding import U64, Doubles, arithmetic, judged
+from wmmadiag.ops.parts.settings import WHICH_GATE, by_flag, by_value
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 
@@ -27,14 +25,12 @@ def _halves(parameters: Values, x: Arrays) -> tuple[Doubles, Doubles]:
     return (second, first) if parameters["gate_last"] else (first, second)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     gate, up = _halves(parameters, inputs)
     return {"y": GATES[str(parameters["gating"])].apply(gate) * up}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of activation(gate) ⊙ up, element by element.
 
     The gate is exact; the activation adds what `epilogue_bounds.after` derives, times |up|, and the product one unit.
@@ -51,7 +47,7 @@ def _bound(
         error = error + kind.unit * (np.abs(function.apply(gate)) + error) + kind.half_subnormal
     error = error * size
     error = error + (model.unit + 8 * U64) * (np.abs(expected["y"]) + error)
-    return {"y": Judgement(output_rounding(error, expected["y"], elements["y"]))}
+    return judged({"y": error}, expected, elements)
 
 
 _NAMED = {
@@ -66,7 +62,7 @@ OPERATION = Operation(
     meaning="Y = activation(X[:, :N]) ⊙ X[:, N:]",
     roles={
         "x": Role("MW", ("M", "2*N"), spellings="x in input inp src gateup xy hidden"),
-        "y": Role("MN", ("M", "N"), output=True, spellings="y out output dst o result"),
+        "y": Role("MN", output=True, spellings="y out output dst o result"),
     },
     parameters={
         "gating": Parameter("word", "swiglu", "activation of the gate", tuple(GATES), named=_NAMED),
@@ -91,24 +87,14 @@ OPERATION = Operation(
         open="its source does not tell which half of a row is the gate",
     ),
     choices=(
-        by_value(
-            "What is the activation of the gate?",
-            "meaning",
-            "gating",
-            {f"{name}: a gate of {one.meaning}": name for name, one in GATES.items()},
-        ),
+        WHICH_GATE,
         by_value(
             "Where do the halves of a row lie?",
             "storage",
             "halves",
             {"halves behind one another": "behind", "halves that alternate": "alternate"},
         ),
-        by_value(
-            "Which half is the gate?",
-            "meaning",
-            "gate_last",
-            {"the first half is the gate": "0", "the last half is": "1"},
-        ),
+        by_flag("Which half is the gate?", "gate_last", "the first half is the gate", "the last half is"),
         by_value(
             "In which type is the activation kept?",
             "arithmetic",

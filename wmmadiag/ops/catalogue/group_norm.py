@@ -5,16 +5,15 @@ Wu and He, Group Normalization, 2018 (arXiv 1803.08494), equations 1 to 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from wmmadiag.ops.catalogue.layernorm import layernorm
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS
 from wmmadiag.ops.parts.epilogue_bounds import after
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, output_rounding
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
@@ -38,15 +37,13 @@ def _normalised(parameters: Values, inputs: Arrays) -> tuple[Doubles, Doubles, D
     return layernorm(rows["x"], rows.get("weight"), rows.get("bias"), eps=float(parameters["eps"]))
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     y, mean, rstd = _normalised(parameters, inputs)
     y = FUNCTIONS[_activation(parameters)].apply(y).reshape(inputs["x"].shape)
     return {"y": y, "mean": mean, "rstd": rstd}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bounds of Y, means and reciprocal deviations: those of `parts.norms`, each group being a row.
 
     What the activation adds is in `epilogue_bounds.after`.
@@ -59,32 +56,27 @@ def _bound(
         plain = np.abs(_normalised(parameters, inputs)[0])
         model = arithmetic(parameters, elements["x"])
         error = after(error, plain, 0.0 * plain, np.ones_like(plain), None, function, model)
-    y = expected["y"]
-    judged = {"y": Judgement(output_rounding(error.reshape(y.shape), y, elements["y"]))}
-    return judged | norms.statistics_bounds(expected, elements, found)
+    of_y = judged({"y": error.reshape(expected["y"].shape)}, expected, elements)
+    return of_y | norms.statistics_bounds(expected, elements, found)
 
 
 # The variance is kept from falling below 0 by the formula that a ReLU has, too.
 _FORMULAS = {**FORMULAS, "relu": r"\brelu\w*\s*\("}
-_SHAPE = ("N", "G", "D", "H", "W")
-
 OPERATION = Operation(
     name="group_norm",
     meaning="Y = activation((X − mean)/√(var + eps) · weight + bias), over the D channels and all pixels of a group",
     notes='X has the channels of each group along D, D·G of them: `"NGDHW"` is N×C×H×W in memory, `"NHWGD"` has the '
     "channels last. With `activated = false` the activation is left out.",
     roles={
-        "x": Role("NGDHW", _SHAPE, spellings="x in input inp src", asked='"NGDHW", or "NHWGD" with channels last'),
-        "weight": Role("GD", ("G", "D"), required=False, spellings="weight weights w gamma scale g"),
-        "bias": Role("GD", ("G", "D"), required=False, spellings="bias beta b shift"),
-        "y": Role("NGDHW", _SHAPE, output=True, updates="x", spellings="y out output dst o result", asked="likewise"),
-        "mean": Role("NG", ("N", "G"), output=True, required=False, spellings="mean means mu"),
-        "rstd": Role("NG", ("N", "G"), output=True, required=False, spellings=norms.RSTD.spellings),
+        "x": Role("NGDHW", spellings="x in input inp src", asked='"NGDHW", or "NHWGD" with channels last'),
+        "weight": Role("GD", required=False, spellings="weight weights w gamma scale g"),
+        "bias": Role("GD", required=False, spellings="bias beta b shift"),
+        "y": Role("NGDHW", output=True, updates="x", spellings="y out output dst o result", asked="likewise"),
+        "mean": Role("NG", output=True, required=False, spellings="mean means mu"),
+        "rstd": Role("NG", output=True, required=False, spellings=norms.RSTD.spellings),
     },
     parameters={
-        "eps": Parameter(
-            "cap", "1e-5", "added to the variance", spellings=norms.EPS_SPELLINGS, drafted=("1e-5", "0.25")
-        ),
+        "eps": norms.eps("1e-5", "added to the variance"),
         "activation": Parameter("word", "none", "applied to the result", (*FUNCTIONS,), formulas=_FORMULAS),
         "activated": Parameter(
             "flag",

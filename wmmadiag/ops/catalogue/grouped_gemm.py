@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from wmmadiag.numerics.element_types import ElementType
-from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Drawn, Elements, Judged, Operation, Outputs, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_of_products
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
+from wmmadiag.ops.parts.settings import EACH_B_STORED, PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 
@@ -33,19 +31,17 @@ def _products(inputs: Arrays) -> Doubles:
     return result
 
 
-def _oracle(_: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(_: Values, inputs: Arrays) -> Outputs:
     return {"d": _products(inputs)}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of each group's product: `sum_error`·Σ|a||b|, then the output's rounding; rows of no group are 0."""
     model = arithmetic(parameters, elements["a"])
     product = product_error(inputs["a"].shape[-1], model)
     sizes = {**inputs, "a": magnitudes(inputs["a"]), "b": magnitudes(inputs["b"])}
     error = _products(sizes) * (0.0 if model.exact else product.relative) + product.absolute
-    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+    return judged({"d": error}, expected, elements)
 
 
 OPERATION = Operation(
@@ -54,8 +50,8 @@ OPERATION = Operation(
     notes="`starts` has one number more than there are groups; those that are drawn have groups of different lengths, "
     "one of them empty. B of extent 1 along G is shared by all groups.",
     roles={
-        "a": Role("MK", ("M", "K"), spellings="a x in input lhs tokens hidden"),
-        "b": Role("GKN", ("G", "K", "N"), shared=True, spellings="b w weight weights experts expertweights"),
+        "a": Role("MK", spellings="a x in input lhs tokens hidden"),
+        "b": Role("GKN", shared=True, spellings="b w weight weights experts expertweights"),
         "starts": Role(
             "E",
             ("G + 1",),
@@ -63,7 +59,7 @@ OPERATION = Operation(
             drawn=Drawn(_starts, "a", -2),
             spellings="starts offsets offs groupoffsets expertoffsets mindptr indptr rowoffsets groupstarts",
         ),
-        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result"),
+        "d": Role("MN", output=True, spellings="d c y out output result"),
     },
     parameters=PRODUCTS,
     oracle=_oracle,
@@ -85,11 +81,7 @@ OPERATION = Operation(
         open="its source does not tell how the matrices of the groups lie",
     ),
     choices=(
-        by_layout(
-            "How is B stored?",
-            {"each B stored as K×N": {"b": "GKN"}, "each B stored as N×K, as nn.Linear has it": {"b": "GNK"}},
-            "b",
-        ),
+        EACH_B_STORED,
         *types_of_products("a"),
     ),
 )

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     del parameters
     start = inputs["start"].astype(np.float64)
     counted = np.bincount(inputs["x"].astype(np.int64).reshape(-1), minlength=start.size)[: start.size]
     return {"bins": start + counted}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Whole numbers are exact."""
     del parameters, inputs, elements
     return {"bins": Judgement(np.zeros_like(expected["bins"]))}
@@ -32,25 +28,16 @@ OPERATION = Operation(
     roles={
         "x": Role(
             "N",
-            ("N",),
             element="int",
             drawn=indices("start", -1),
             spellings="x data in input inp src buffer values image img a",
         ),
         "start": Role(
             "I",
-            ("I",),
             element="int",
             spellings="start bins hist histogram histo out output counts result y b partialhistograms",
         ),
-        "bins": Role(
-            "I",
-            ("I",),
-            output=True,
-            element="int",
-            updates="start",
-            spellings="binsout",
-        ),
+        "bins": Role("I", output=True, element="int", updates="start", spellings="binsout"),
     },
     oracle=_oracle,
     bound=_bound,

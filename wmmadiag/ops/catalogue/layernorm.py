@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Distance, Elements, Judged, Operation, Outputs, Role, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
-from wmmadiag.ops.parts.traits import TENSOR_CORES
+from wmmadiag.ops.parts.rounding import Doubles
 
 
 def layernorm(
@@ -40,20 +38,18 @@ def layernorm(
     return result, mean[..., 0], rstd[..., 0]
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     rows = norms.summed(inputs)
     y, mean, rstd = layernorm(rows, inputs.get("weight"), inputs.get("bias"), eps=float(parameters["eps"]))
     y = float(parameters["gain"]) * y + float(parameters["shift"])
     return {**norms.quantised(parameters, y), "residual_out": rows, "mean": mean, "rstd": rstd}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bounds of Y, the sum with the residual, means and reciprocal deviations: derived in `parts.norms`."""
     found = norms.statistics(parameters, inputs, elements, centred=True)
-    judged = norms.rows_bounds(parameters, inputs, expected, elements, found)
-    return judged | norms.statistics_bounds(expected, elements, found)
+    rows = norms.rows_bounds(parameters, inputs, expected, elements, found)
+    return rows | norms.statistics_bounds(expected, elements, found)
 
 
 OPERATION = Operation(
@@ -61,23 +57,14 @@ OPERATION = Operation(
     meaning="Y = (S − mean(S))/√(var(S) + eps) · weight + bias along the last axis, S = X + residual + added",
     roles={
         **norms.ROLES,
-        "bias": Role(
-            "N",
-            ("N",),
-            required=False,
-            spellings="bias beta b",
-            unless_with=("bias", "beta betas"),
-            instead="added",
-        ),
+        "bias": Role("N", required=False, spellings="bias beta b", unless_with=("bias", "beta betas"), instead="added"),
         **norms.OUTPUTS,
-        "mean": Role("M", ("M",), output=True, required=False, spellings="mean means mu"),
+        "mean": Role("M", output=True, required=False, spellings="mean means mu"),
         "rstd": norms.RSTD,
         "scale": norms.SCALE,
     },
     parameters={
-        "eps": Parameter(
-            "cap", "1e-5", "added to the variance", spellings=norms.EPS_SPELLINGS, drafted=("1e-5", "0.25")
-        ),
+        "eps": norms.eps("1e-5", "added to the variance"),
         "variance": norms.VARIANCE,
         **norms.NUMBERS,
         "levels": norms.LEVELS,
@@ -85,15 +72,17 @@ OPERATION = Operation(
     },
     oracle=_oracle,
     bound=_bound,
-    extents=norms.EXTENTS,
-    distances=norms.DISTANCES,
-    cases=norms.CASES,
-    hard_inputs=norms.HARD_INPUTS,
-    signs=Signs(
-        "layernorm ln layernormalization addlayernorm",
-        parts=("quantize",),
-        excludes=(TENSOR_CORES,),
-        open="its source does not tell eps and where values are rounded",
+    extents={
+        "M": "m rows nrows numrows tokens numtokens ntokens batch b batchsize t",
+        "N": "n k cols columns ncols numcols hidden hiddensize hiddendim dim d c h normalizedshape",
+    },
+    distances=(
+        Distance("x", "N", "xstride inputstride xrowstride stridex stridexrow ldx"),
+        Distance("y", "N", "ystride outputstride yrowstride stridey strideyrow ldy"),
     ),
+    # A row length that no vector width or block divides is the second.
+    cases=({"M": 4, "N": 64}, {"M": 9, "N": 320}),
+    hard_inputs=norms.HARD_INPUTS,
+    signs=norms.signs("layernorm ln layernormalization addlayernorm"),
     choices=norms.CHOICES,
 )

@@ -5,15 +5,13 @@ Wijmans et al., Cut Your Losses in Large-Vocabulary Language Models, 2024 (arXiv
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.catalogue.cross_entropy import OPERATION as OF_LOGITS
-from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Drawn, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import bias_of, finished
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, kept_in, types_of_products
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
+from wmmadiag.ops.parts.settings import NARROW, PRODUCTS, kept_in, narrow_type, types_of_products, weights_lie
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 assert OF_LOGITS.oracle is not None and OF_LOGITS.bound is not None
@@ -46,15 +44,13 @@ def _counted(parameters: Values, inputs: Arrays) -> tuple[Arrays, Doubles]:
     return {"x": _logits(inputs), "targets": targets}, counts.astype(np.float64)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     rows, counts = _counted(parameters, inputs)
     found = _OF_LOGITS(_PLAIN, rows)
     return {"loss": found["loss"] * counts, "lse": found["lse"]}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of log Σ exp(l) − l_t for l = X·Wᵀ + bias, row by row.
 
     A logit is off by at most e: what a sum of K products costs, a bias two units, its rounding to `logits_dtype`. With
@@ -79,34 +75,25 @@ def _bound(
     working = {"x": TYPES["f64" if model.accumulate == "f64" else "f32"], "loss": TYPES["f64"], "lse": TYPES["f64"]}
     plain = _BOUND_OF_LOGITS({**parameters, **_PLAIN}, rows, _OF_LOGITS(_PLAIN, rows), working)
     errors = {"loss": (plain["loss"].bound + moved + of_target) * counts, "lse": plain["lse"].bound + moved}
-    return {
-        role: Judgement(output_rounding(one, expected[role], elements[role]))
-        for role, one in errors.items()
-        if role in elements
-    }
+    return judged(errors, expected, elements)
 
 
 OPERATION = Operation(
     name="linear_cross_entropy",
     meaning="loss[m] = log(Σ exp(L[m])) − L[m, targets[m]], L = X·Wᵀ + bias; 0 where targets[m] is ignore_index",
     roles={
-        "x": Role("MK", ("M", "K"), spellings="x h hidden hiddenstates a input in inp embeddings"),
+        "x": Role("MK", spellings="x h hidden hiddenstates a input in inp embeddings"),
         "w": Role(
             "NK",
-            ("N", "K"),
             drawn=Drawn(_weights, "w", -1),
             spellings="w weight weights b c classifier lmhead lmheadweight vocabweight",
         ),
-        "bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="bias biases"),
+        "bias": Role("MN", required=False, usual="N", spellings="bias biases"),
         "targets": Role(
-            "M",
-            ("M",),
-            element="int",
-            drawn=Drawn(_targets, "w", -2),
-            spellings=OF_LOGITS.roles["targets"].spellings,
+            "M", element="int", drawn=Drawn(_targets, "w", -2), spellings=OF_LOGITS.roles["targets"].spellings
         ),
-        "loss": Role("M", ("M",), output=True, spellings=OF_LOGITS.roles["loss"].spellings),
-        "lse": Role("M", ("M",), output=True, required=False, spellings=OF_LOGITS.roles["lse"].spellings),
+        "loss": Role("M", output=True, spellings=OF_LOGITS.roles["loss"].spellings),
+        "lse": Role("M", output=True, required=False, spellings=OF_LOGITS.roles["lse"].spellings),
     },
     parameters={
         "ignore_index": Parameter(
@@ -116,7 +103,7 @@ OPERATION = Operation(
             spellings="ignoreindex ignorelabel ignore ignoreid padid paddingidx",
             drafted=("0", "1"),  # classes that there are: of one that is no target nothing shows
         ),
-        "logits_dtype": Parameter("word", "auto", "type that logits are rounded to", ("auto", "f16", "bf16")),
+        "logits_dtype": narrow_type("type that logits are rounded to"),
         **PRODUCTS,
     },
     oracle=_oracle,
@@ -138,12 +125,8 @@ OPERATION = Operation(
         needs=(TENSOR_CORES, EXPONENTIAL),
     ),
     choices=(
-        by_layout(
-            "How does W lie?",
-            {"W stored as N×K, as nn.Linear has it": {"w": "NK"}, "W stored as K×N": {"w": "KN"}},
-            "w",
-        ),
-        kept_in("x", "logits", "logits_dtype", "auto", "f16", "bf16"),
+        weights_lie("W", "w", "NK"),
+        kept_in("x", "logits", "logits_dtype", *NARROW),
         *types_of_products("x"),
     ),
 )

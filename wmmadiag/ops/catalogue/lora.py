@@ -5,24 +5,30 @@ Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021 (arXiv 2106.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.epilogue import finished
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import (
     Arithmetic,
     Doubles,
-    Judgement,
     arithmetic,
+    judged,
     magnitudes,
     operand_error,
-    output_rounding,
     product_error,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, added_to_output, by_layout, kept_in, types_of_products
+from wmmadiag.ops.parts.settings import (
+    NARROW,
+    PRODUCTS,
+    added_to_output,
+    by_value,
+    kept_in,
+    narrow_type,
+    types_of_products,
+    weights_lie,
+)
 
 
 def _wide(inputs: Arrays) -> Doubles:
@@ -42,14 +48,12 @@ def _ends(inputs: Arrays) -> Arrays:
     return {role: inputs[role] for role in ("c", "bias") if role in inputs}
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     low = float(parameters["alpha"]) * (_narrow(inputs) @ inputs["up"].astype(np.float64).T)
     return {"d": finished(_wide(inputs) + low, _ends(inputs), beta=float(parameters["beta"]))}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of X·Wᵀ + alpha·(X·Aᵀ)·Bᵀ + beta·C + bias, element by element.
 
     With T = X·Aᵀ: its sum of K products costs `sum_error`·Σ|x||a|, and it may be kept in a narrow type (alpha in it
@@ -73,7 +77,7 @@ def _bound(
     error = error + _kept(parameters, "base_dtype", model, np.abs(_wide(inputs)) + error) + low
     total = finished(_wide(sizes) + alpha * (_narrow(sizes) @ up), _ends(sizes), beta=beta)
     error = error + 6.0 * model.unit * total
-    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+    return judged({"d": error}, expected, elements)
 
 
 def _kept(parameters: Values, name: str, model: Arithmetic, size: Doubles) -> Doubles:
@@ -84,21 +88,19 @@ def _kept(parameters: Values, name: str, model: Arithmetic, size: Doubles) -> Do
     return np.maximum(TYPES[kind].unit * size, TYPES[kind].half_subnormal)
 
 
-_NARROW = ("auto", "f16", "bf16")
-
 OPERATION = Operation(
     name="lora",
     meaning="D = X·Wᵀ + alpha · (X·Aᵀ)·Bᵀ + beta · C + bias",
     notes="The weights are as nn.Linear has them: W is N×K, A (`down`) R×K, B (`up`) N×R. W may be left out: the "
     "update alone, or added to what the output held.",
     roles={
-        "x": Role("MK", ("M", "K"), spellings="x in input inp hidden activations"),
-        "w": Role("NK", ("N", "K"), required=False, spellings="w weight weights base baseweight"),
-        "down": Role("RK", ("R", "K"), spellings="a loraa adown down wa wdown adaptera aweight loradown"),
-        "up": Role("NR", ("N", "R"), spellings="b lorab bup up wb wup adapterb bweight loraup"),
-        "c": Role("MN", ("M", "N"), required=False, spellings="c residual baseout"),
-        "bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="bias biases"),
-        "d": Role("MN", ("M", "N"), output=True, updates="c", spellings="d y o out output result"),
+        "x": Role("MK", spellings="x in input inp hidden activations"),
+        "w": Role("NK", required=False, spellings="w weight weights base baseweight"),
+        "down": Role("RK", spellings="a loraa adown down wa wdown adaptera aweight loradown"),
+        "up": Role("NR", spellings="b lorab bup up wb wup adapterb bweight loraup"),
+        "c": Role("MN", required=False, spellings="c residual baseout"),
+        "bias": Role("MN", required=False, usual="N", spellings="bias biases"),
+        "d": Role("MN", output=True, updates="c", spellings="d y o out output result"),
     },
     parameters={
         "alpha": Parameter(
@@ -109,8 +111,8 @@ OPERATION = Operation(
             drafted=("1", "2"),
         ),
         "beta": Parameter("real", "0", "factor of C", spellings="beta", drafted=("0", "3"), factor_of="c"),
-        "middle_dtype": Parameter("word", "auto", "type that X·Aᵀ is kept in", _NARROW),
-        "base_dtype": Parameter("word", "auto", "type that X·Wᵀ is kept in before the update", _NARROW),
+        "middle_dtype": narrow_type("type that X·Aᵀ is kept in"),
+        "base_dtype": narrow_type("type that X·Wᵀ is kept in before the update"),
         **PRODUCTS,
     },
     oracle=_oracle,
@@ -126,32 +128,18 @@ OPERATION = Operation(
     work="2*M*(N*K + K*R + R*N)",
     signs=Signs("lora lowrank", parts=("gemm",), extras="bias fused"),
     choices=(
-        by_layout(
-            "How does W lie?",
-            {"W stored as N×K, as nn.Linear has it": {"w": "NK"}, "W stored as K×N": {"w": "KN"}},
-            "w",
-        ),
-        by_layout(
-            "How does A lie?",
-            {"A stored as R×K, as nn.Linear has it": {"down": "RK"}, "A stored as K×R": {"down": "KR"}},
-            "down",
-        ),
-        by_layout(
-            "How does B lie?",
-            {"B stored as N×R, as nn.Linear has it": {"up": "NR"}, "B stored as R×N": {"up": "RN"}},
-            "up",
-        ),
-        Choice(
+        weights_lie("W", "w", "NK"),
+        weights_lie("A", "down", "RK"),
+        weights_lie("B", "up", "NR"),
+        by_value(
             "What is alpha?",
             "meaning",
-            (
-                Alternative("alpha the factor itself", {"alpha": "alpha"}),
-                Alternative("alpha divided by the rank", {"alpha": "alpha / R"}),
-            ),
+            "alpha",
+            {"alpha the factor itself": "alpha", "alpha divided by the rank": "alpha / R"},
         ),
         added_to_output("the update"),
         *types_of_products("x"),
-        kept_in("x", "the narrow product", "middle_dtype", *_NARROW),
-        kept_in("x", "the product with W", "base_dtype", *_NARROW),
+        kept_in("x", "the narrow product", "middle_dtype", *NARROW),
+        kept_in("x", "the product with W", "base_dtype", *NARROW),
     ),
 )

@@ -5,16 +5,16 @@ Peebles and Xie, Scalable Diffusion Models with Transformers, 2023 (arXiv 2212.0
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from wmmadiag.ops.catalogue.norm_gemm import OPERATION as PLAIN
-from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Distance, Elements, Judged, Outputs, Role, Values
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.parts.rounding import Judgement
 
-assert PLAIN.oracle is not None and PLAIN.bound is not None
+assert PLAIN.oracle is not None and PLAIN.bound is not None and PLAIN.signs is not None
 _ORACLE_OF_ONE, _BOUND_OF_ONE = PLAIN.oracle, PLAIN.bound
 
 
@@ -26,13 +26,11 @@ def _images(inputs: Arrays) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         yield image, {**plain, **{to: inputs[role][image] for role, to in own.items()}}
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     return {"d": np.stack([_ORACLE_OF_ONE(parameters, tensors)["d"] for _, tensors in _images(inputs)])}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Of each image the bound of `norm_gemm`."""
     kinds = {**elements, "gamma": elements["scale"], "beta": elements["shift"]}
     bound = np.zeros_like(expected["d"])
@@ -43,21 +41,21 @@ def _bound(
 
 _DEFAULTS = {"norm": "layernorm", "unit_offset": "1"}
 
-OPERATION = Operation(
+OPERATION = replace(
+    PLAIN,
     name="modulated_gemm",
     meaning="D[i] = activation(((1 + scale[i]) · norm(X[i]) + shift[i])·op(B) + bias) for each image i, norm along K",
     roles={
-        "x": Role("ITK", ("I", "T", "K"), spellings=PLAIN.roles["x"].spellings),
-        "shift": Role("IK", ("I", "K"), spellings="shift shiftmsa shiftmlp modshift beta"),
-        "scale": Role("IK", ("I", "K"), spellings="scale scalemsa scalemlp modscale gamma"),
+        "x": Role("ITK", spellings=PLAIN.roles["x"].spellings),
+        "shift": Role("IK", spellings="shift shiftmsa shiftmlp modshift beta"),
+        "scale": Role("IK", spellings="scale scalemsa scalemlp modscale gamma"),
         "b": PLAIN.roles["b"],
-        "bias": Role("ITN", ("I", "T", "N"), required=False, usual="N", spellings=PLAIN.roles["bias"].spellings),
-        "d": Role("ITN", ("I", "T", "N"), output=True, spellings=PLAIN.roles["d"].spellings),
+        "bias": Role("ITN", required=False, usual="N", spellings=PLAIN.roles["bias"].spellings),
+        "d": Role("ITN", output=True, spellings=PLAIN.roles["d"].spellings),
     },
     parameters={name: replace(one, default=_DEFAULTS.get(name, one.default)) for name, one in PLAIN.parameters.items()},
     oracle=_oracle,
     bound=_bound,
-    symbols={"transpose_b": "0"},
     extents={
         "I*T": "m rows nrows numrows ntokens",
         "I": "i b batch batchsize images nimages",
@@ -71,15 +69,10 @@ OPERATION = Operation(
     ),
     cases=({"I": 2, "T": 32, "N": 64, "K": 64}, {"I": 3, "T": 48, "N": 192, "K": 320}),
     work="2*I*T*N*K",
-    hard_inputs=PLAIN.hard_inputs,
-    signs=Signs(
-        "adaln adalnlinear adalngemm adalayernorm adalnzero modulate modulatelinear modulategemm modulated",
+    signs=replace(
+        PLAIN.signs,
+        names="adaln adalnlinear adalngemm adalayernorm adalnzero modulate modulatelinear modulategemm modulated",
         parts=("norm_gemm", "gemm", "layernorm", "rmsnorm"),
-        extras="bias relu gelu silu act activation epilogue",
-        explains=("bias",),
-        needs=PLAIN.signs.needs if PLAIN.signs is not None else (),
-        excludes=PLAIN.signs.excludes if PLAIN.signs is not None else (),
-        open="its source does not tell which norm it is, and where values are rounded",
     ),
     choices=tuple(one for one in PLAIN.choices if {*one.roles} <= {"x", "b"}),
 )

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 from wmmadiag.ops.catalogue.layernorm import layernorm
 from wmmadiag.ops.catalogue.rmsnorm import rmsnorm
-from wmmadiag.ops.model import Arrays, Distance, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Distance, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.settings import B_STORED, PRODUCTS, by_value, epilogue, types_before_epilogue
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 _OF_ROWS = {"x": "x", "residual": "residual", "gamma": "weight", "beta": "bias"}  # roles here → those of a norm
 
 
-def _rows(inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _rows(inputs: Arrays) -> dict[str, NDArray[Any]]:
     return {_OF_ROWS[role]: array for role, array in inputs.items() if role in _OF_ROWS}
 
 
-def _normalised(parameters: Values, rows: Mapping[str, NDArray[Any]]) -> Doubles:
+def _normalised(parameters: Values, rows: Arrays) -> Doubles:
     eps, summed = float(parameters["eps"]), norms.summed(rows)
     if parameters["norm"] == "layernorm":
         weight = rows.get("weight")
@@ -39,14 +38,12 @@ def _weights(parameters: Values, inputs: Arrays) -> NDArray[Any]:
     return np.swapaxes(b, -1, -2) if parameters["transpose_b"] else b
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     sums = _normalised(parameters, _rows(inputs)) @ _weights(parameters, inputs).astype(np.float64)
     return {"d": finished(sums, bias_of(inputs), activation=str(parameters["activation"]))}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of activation(norm(S)·op(B) + bias), element by element.
 
     `norms.normalised_bound` gives the error ε of each normalised value n, that of its rounding to the type of B
@@ -71,34 +68,28 @@ def _bound(
     off = error @ size + (total + added_size) * (lost.relative + 2.0 * bool(further) * model.unit) + lost.absolute
     activation = FUNCTIONS[str(parameters["activation"])]
     off = after(off, result, added_size, np.ones_like(result), narrow(parameters), activation, model)
-    return {"d": Judgement(output_rounding(off, expected["d"], elements["d"]))}
+    return judged({"d": off}, expected, elements)
 
 
 OPERATION = Operation(
     name="norm_gemm",
     meaning="D = activation(norm(X + residual)·op(B) + bias), norm along K with gamma and beta",
     roles={
-        "x": Role("MK", ("M", "K"), spellings="x a in input inp src hidden hiddenstates"),
-        "residual": Role("MK", ("M", "K"), required=False, spellings="residual res resid"),
-        "gamma": Role("K", ("K",), required=False, spellings="gamma g normweight lnweight rmsweight wnorm lnw scale"),
-        "beta": Role("K", ("K",), required=False, spellings="beta shift normbias lnbias lnb"),
+        "x": Role("MK", spellings="x a in input inp src hidden hiddenstates"),
+        "residual": Role("MK", required=False, spellings="residual res resid"),
+        "gamma": Role("K", required=False, spellings="gamma g normweight lnweight rmsweight wnorm lnw scale"),
+        "beta": Role("K", required=False, spellings="beta shift normbias lnbias lnb"),
         "b": Role(
             "KN",
             ("N if transpose_b else K", "K if transpose_b else N"),
             spellings="b w weight weights wt proj wproj wqkv",
         ),
-        "bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="bias biases"),
-        "d": Role("MN", ("M", "N"), output=True, spellings="d c y o out output dst result"),
+        "bias": Role("MN", required=False, usual="N", spellings="bias biases"),
+        "d": Role("MN", output=True, spellings="d c y o out output dst result"),
     },
     parameters={
         "norm": Parameter("word", "rmsnorm", "what is done to rows first", ("rmsnorm", "layernorm")),
-        "eps": Parameter(
-            "cap",
-            "1e-5",
-            "added to the variance or mean square",
-            spellings=norms.EPS_SPELLINGS,
-            drafted=("1e-5", "0.25"),
-        ),
+        "eps": norms.eps("1e-5", "added to the variance or mean square"),
         "unit_offset": Parameter("flag", "0", "the factor of a column is 1 + gamma"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
         **epilogue(),
@@ -143,13 +134,7 @@ OPERATION = Operation(
             "norm",
             {"an RMSNorm of rows": "rmsnorm", "a LayerNorm of rows": "layernorm"},
         ),
-        by_value(
-            "What is the factor of a column?",
-            "meaning",
-            "unit_offset",
-            {"gamma itself": "0", "1 + gamma, as Gemma has it": "1"},
-            "gamma",
-        ),
+        norms.column_factor("gamma", "gamma itself", "1 + gamma, as Gemma has it"),
         B_STORED,
         *norms.CHOICES,
         *types_before_epilogue("b"),

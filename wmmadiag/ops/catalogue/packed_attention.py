@@ -30,7 +30,7 @@ OPERATION = Operation(
     "are sequences, `key_starts` those of keys where they are others. All parameters are those of `attention`, of each "
     "sequence.",
     roles={
-        "q": Role("THD", ("T", "H", "D"), spellings=WHOLE.roles["q"].spellings),
+        "q": Role("THD", spellings=WHOLE.roles["q"].spellings),
         "k": Role("UHD", ("U", "Hkv", "D"), spellings=WHOLE.roles["k"].spellings),
         "v": Role("UHD", ("U", "Hkv", "Dv"), spellings=WHOLE.roles["v"].spellings),
         "starts": Role(
@@ -52,7 +52,7 @@ OPERATION = Operation(
         ),
         "alibi_slopes": replace(ADDED["alibi_slopes"], axes="H", shape=("H",)),
         "o": Role("THD", ("T", "H", "Dv"), output=True, spellings=WHOLE.roles["o"].spellings),
-        "lse": Role("HT", ("H", "T"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
+        "lse": Role("HT", output=True, required=False, spellings="lse softmaxlse logsumexp"),
     },
     parameters={name: one for name, one in WHOLE.parameters.items() if name != "mask_hides"},
     oracle=_ORACLE,

@@ -55,14 +55,12 @@ OPERATION = Operation(
         "v": Role("NPHD", ("N", "P", "Hkv", "Dv"), spellings=WHOLE.roles["v"].spellings + " vpages vpool vdata"),
         "table": Role(
             "BX",
-            ("B", "X"),
             element="int",
             drawn=Drawn(_pages, "k", -4),
             spellings="table blocktable blocktables pagetable pagetables pages pageindices blockindices kvindices",
         ),
         "lengths": Role(
             "B",
-            ("B",),
             element="int",
             drawn=Drawn(_lengths, "table", -1, ("k", -3)),
             spellings=WHOLE.roles["lengths"].spellings,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.packed_attention import OPERATION as PACKED
 from wmmadiag.ops.catalogue.paged_attention import OPERATION as PAGED
-from wmmadiag.ops.model import Arrays, Drawn, Operation, Signs
+from wmmadiag.ops.model import Arrays, Drawn, Signs
 from wmmadiag.ops.parts.each_sequence import Sequence, of_sequences
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles
@@ -32,7 +32,8 @@ def _lengths(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.G
 _ORACLE, _BOUND = of_sequences(_sequences)
 _LAST = {"causal": "1", "alignment": "bottom-right"}  # the last query is that of the last key
 
-OPERATION = Operation(
+OPERATION = replace(
+    PAGED,
     name="paged_prefill",
     meaning="attention of each sequence's queries, starts[b] ≤ i < starts[b + 1], over the keys k[table[b, j // P], "
     "j mod P], j < lengths[b]",
@@ -57,13 +58,10 @@ OPERATION = Operation(
     },
     oracle=_ORACLE,
     bound=_BOUND,
-    symbols={"B": "1", "H": "1", "N": "B*X", "Hkv": "H", "Dv": "D", "X": "2*ceil_div(T, P) + 1"},
+    symbols={**PAGED.symbols, "X": "2*ceil_div(T, P) + 1"},
     separate=("H", "Hkv"),
-    made_for={"D": "head dimension", "P": "number of keys in a page"},
-    divisors={"Hkv": "H"},
     extents={**PAGED.extents, "T": PACKED.extents["T"] + " maxquerylen maxqlen maxquerylength maxnumqueries"},
     longest=PACKED.longest + " maxquerylen maxqlen maxquerylength maxnumqueries",
-    derived=PACKED.derived,
     cases=({"B": 2, "H": 2, "T": 64, "D": 64, "P": 16}, {"B": 3, "H": 4, "Hkv": 2, "T": 150, "D": 64, "P": 16}),
     work="2*H*T*X*P*(D + Dv)",
     signs=Signs(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, MatrixProduct, Operation, Role, Signs, Values
+from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, Judged, MatrixProduct, Outputs, Role, Signs, Values
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.scores import as_heads
-from wmmadiag.ops.parts.sequence import CASES, EXTENTS, MADE_FOR, SYMBOLS, laid_out, turned
+from wmmadiag.ops.parts.sequence import OF_HEADS, laid_out, turned
 from wmmadiag.ops.parts.settings import PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
@@ -24,22 +24,21 @@ def pv(p: NDArray[Any], v: NDArray[Any]) -> Doubles:
     return out.reshape(*p.shape[:-1], v4.shape[3])
 
 
-def _oracle(_: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(_: Values, inputs: Arrays) -> Outputs:
     return {"o": pv(inputs["p"], inputs["v"])}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of P·V: `sum_error`·Σ|p||v|, then the output's rounding."""
     model = arithmetic(parameters, elements["p"])
     product = product_error(inputs["p"].shape[-1], model)
     total = pv(magnitudes(inputs["p"]), magnitudes(inputs["v"]))
     error = total * product.relative + product.absolute
-    return {"o": Judgement(output_rounding(error, expected["o"], elements["o"]))}
+    return judged({"o": error}, expected, elements)
 
 
-OPERATION = Operation(
+OPERATION = replace(
+    OF_HEADS,
     name="pv",
     meaning="O = P·V",
     roles={
@@ -51,12 +50,6 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     products=lambda _: {"o": MatrixProduct("p", COLUMN, "v", ROW)},
-    symbols=SYMBOLS,
-    made_for=MADE_FOR,
-    separate=("B", "H", "Hkv"),
-    divisors={"Hkv": "H"},
-    extents=EXTENTS,
-    cases=CASES,
     work="2*B*H*Sq*Skv*Dv",
     signs=Signs("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
     choices=(laid_out("v", "o"), turned("v"), *types_of_products("p")),

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import as_heads, score_rows
 from wmmadiag.ops.parts.sequence import (
     ADDED,
-    CASES,
     CAUSAL_SPELLINGS,
     DERIVED,
-    EXTENTS,
-    MADE_FOR,
     MASKED_KEYS,
+    OF_HEADS,
     SCALE_SPELLINGS,
     SCORE_PRODUCT,
     SOFTCAP,
-    SYMBOLS,
     laid_out,
     turned,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, types_of_products
+from wmmadiag.ops.parts.settings import PRODUCTS, by_value, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 # What kernels write where a key is masked, by how it is said.
@@ -45,7 +42,7 @@ def qkt(q: NDArray[Any], k: NDArray[Any], *, scale: float, terms: ScoreTerms) ->
     return out.reshape(*q.shape[:-1], k4.shape[2])
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     terms = score_terms(parameters, inputs, inputs["q"].shape[-2], inputs["k"].shape[-2])
     scores = qkt(inputs["q"], inputs["k"], scale=float(parameters["scale"]), terms=terms)
     if terms.masks:
@@ -53,9 +50,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"scores": scores}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of softcap(scale·Q·Kᵀ) + bias.
 
     `sum_error`·|scale|Σ|q||k|, two units for the scale and its product; then `scores.terms_error`, and output rounding.
@@ -78,10 +73,11 @@ def _bound(
         error = error + np.abs(finite) * (0.0 if scale == 1.0 else 3.0 * model.unit)
     if terms.masks:
         error = np.where(np.isneginf(qkt(q, k, scale=scale, terms=terms)), 0.0, error)
-    return {"scores": Judgement(output_rounding(error, expected["scores"], elements["scores"]))}
+    return judged({"scores": error}, expected, elements)
 
 
-OPERATION = Operation(
+OPERATION = replace(
+    OF_HEADS,
     name="qkt",
     meaning="scores = softcap(scale · Q·Kᵀ) + bias − slope·|i − j|",
     roles={
@@ -105,13 +101,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     products=lambda _: {"scores": SCORE_PRODUCT},
-    symbols=SYMBOLS,
-    made_for=MADE_FOR,
-    separate=("B", "H", "Hkv"),
-    divisors={"Hkv": "H"},
-    extents=EXTENTS,
     derived=DERIVED,
-    cases=CASES,
     work="2*B*H*Sq*Skv*D",
     hard_inputs=SCORES,
     signs=Signs(
@@ -119,10 +109,8 @@ OPERATION = Operation(
     ),
     choices=(
         MASKED_KEYS,
-        Choice(
-            "What is a masked score?",
-            "meaning",
-            tuple(Alternative(f"masked scores {one}", {"masked_scores": one}) for one in _MASKED),
+        by_value(
+            "What is a masked score?", "meaning", "masked_scores", {f"masked scores {one}": one for one in _MASKED}
         ),
         laid_out("q", "k"),
         turned("k"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Packed, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Packed, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
+from wmmadiag.ops.parts.rounding import arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.sequence import EXTENTS, laid_out
 from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
@@ -14,7 +12,7 @@ from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 _PARTS = ("q", "k", "v")
 
 
-def _projected(inputs: Arrays) -> dict[str, Doubles]:
+def _projected(inputs: Arrays) -> Outputs:
     """x·W + b of each, (B, S, H, D)."""
     found = {}
     for part in _PARTS:
@@ -25,23 +23,20 @@ def _projected(inputs: Arrays) -> dict[str, Doubles]:
     return found
 
 
-def _oracle(_: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(_: Values, inputs: Arrays) -> Outputs:
     return _projected(inputs)
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """That of a GEMM of depth K, element by element; a bias costs two units more, its conversion and sum."""
     model = arithmetic(parameters, elements["x"])
     sizes = _projected({role: magnitudes(one) for role, one in inputs.items()})
-    judged = {}
+    errors = {}
     for part in _PARTS:
         biased = f"b{part}" in inputs
         product = product_error(inputs["x"].shape[-1], model, 1 + biased)
-        error = sizes[part] * (product.relative + 2.0 * biased * model.unit) + product.absolute
-        judged[part] = Judgement(output_rounding(error, expected[part], elements[part]))
-    return judged
+        errors[part] = sizes[part] * (product.relative + 2.0 * biased * model.unit) + product.absolute
+    return judged(errors, expected, elements)
 
 
 def _weight(part: str, word: str, heads: str) -> Role:
@@ -65,7 +60,7 @@ OPERATION = Operation(
     notes='The axes of a weight are heads, their elements and the depth: "HDK" is `[H·D, K]`, as nn.Linear has it, '
     '"KHD" its transpose. Three weights, or biases, in one tensor have `role = "wqkv"` or `"bqkv"`.',
     roles={
-        "x": Role("BSK", ("B", "S", "K"), spellings="x a in input inp src hidden hiddenstates hiddens"),
+        "x": Role("BSK", spellings="x a in input inp src hidden hiddenstates hiddens"),
         **{f"w{one[0]}": _weight(*one) for one in _WORDS},
         **{f"b{one[0]}": _bias(*one) for one in _WORDS},
         **{one[0]: _output(*one) for one in _WORDS},
@@ -90,11 +85,7 @@ OPERATION = Operation(
     cases=({"B": 1, "S": 64, "H": 1, "D": 64, "K": 64}, {"B": 2, "S": 128, "H": 3, "D": 64, "K": 192}),
     work="2*B*S*(H + 2*Hkv)*D*K",
     signs=Signs(
-        "qkvsplit splitqkv",
-        parts=("gemm",),
-        needs=(TENSOR_CORES,),
-        excludes=(EXPONENTIAL, ACTIVATION),
-        arrays=True,
+        "qkvsplit splitqkv", parts=("gemm",), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True
     ),
     choices=(
         laid_out("q", "k", "v"),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
-from wmmadiag.ops.parts.settings import by_value
+from wmmadiag.ops.parts.rounding import U64, Judgement, arithmetic, judged
+from wmmadiag.ops.parts.settings import by_flag
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     x = inputs["x"].astype(np.float64)
     scale = np.abs(x).max(axis=-1) / float(parameters["levels"])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -20,9 +18,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"y": y, "scale": written}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Half a level, for the rounding to the nearest whole number, and 8u of the level: scale and quotient are rounded.
 
     The scale is a quotient: 4u of it.
@@ -30,20 +26,17 @@ def _bound(
     del inputs
     unit = arithmetic(parameters, elements["x"]).unit + 8 * U64
     level = 0.5 + 8.0 * unit * np.abs(expected["y"])
-    judged = {"y": Judgement(level)}
-    if "scale" in elements:
-        error = 4.0 * unit * np.abs(expected["scale"])
-        judged["scale"] = Judgement(output_rounding(error, expected["scale"], elements["scale"]))
-    return judged
+    error = 4.0 * unit * np.abs(expected["scale"])
+    return {"y": Judgement(level), **judged({"scale": error}, expected, elements)}
 
 
 OPERATION = Operation(
     name="quantize",
     meaning="Y[m] = round(X[m] / scale[m]), scale[m] = max|X[m]| / levels",
     roles={
-        "x": Role("MN", ("M", "N"), spellings="x in input inp src a"),
-        "y": Role("MN", ("M", "N"), output=True, element="int", spellings="y out output dst o q result xq quantized"),
-        "scale": Role("M", ("M",), output=True, element="float", spellings="scale scales s absmax"),
+        "x": Role("MN", spellings="x in input inp src a"),
+        "y": Role("MN", output=True, element="int", spellings="y out output dst o q result xq quantized"),
+        "scale": Role("M", output=True, element="float", spellings="scale scales s absmax"),
     },
     parameters={
         "levels": Parameter("cap", "127", "the largest whole number", spellings="levels qmax"),
@@ -63,11 +56,11 @@ OPERATION = Operation(
         within_any=True,
     ),
     choices=(
-        by_value(
+        by_flag(
             "What does the scale hold?",
-            "meaning",
             "reciprocal",
-            {"what bytes are multiplied by": "0", "what rows were multiplied by": "1"},
+            "what bytes are multiplied by",
+            "what rows were multiplied by",
             "scale",
         ),
     ),

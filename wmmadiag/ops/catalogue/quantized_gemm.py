@@ -8,12 +8,12 @@ from typing import Any
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import SCALES_OF_BYTES, WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, output_rounding, product_error
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, sums_kept_in
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, product_error
+from wmmadiag.ops.parts.settings import NARROW, PRODUCTS, by_flag, by_layout, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 ORDERS: Mapping[str, tuple[int, ...]] = {"linear": (), "awq": (0, 2, 4, 6, 1, 3, 5, 7)}
@@ -86,7 +86,7 @@ def dequantised(parameters: Values, inputs: Arrays) -> Weights:
     return Weights((quantised - zero) * scale + added, scale, quantised, zero, added)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     product = _rows(inputs) @ dequantised(parameters, inputs).values
     return {"d": product + spread(inputs["bias"], product.shape) if "bias" in inputs else product}
 
@@ -97,9 +97,7 @@ def _rows(inputs: Arrays) -> Doubles:
     return a * inputs["a_scales"].astype(np.float64)[:, None] if "a_scales" in inputs else a
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of A·W + bias with W = (q − z)·s + t, element by element.
 
     A sum of K products costs `sum_error`·Σ|a||w|, a bias two units more. Weights are dequantised in `weight_dtype`, of
@@ -124,7 +122,7 @@ def _bound(
         total = total + np.abs(spread(inputs["bias"], total.shape))
     error = total * (product.relative + 2.0 * biased * model.unit)
     error = error + of_weights * (1.0 + product.relative) + product.absolute
-    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+    return judged({"d": error}, expected, elements)
 
 
 _NIBBLE = r"\b0x0*f(?:0+f)*0*u?\b|&\s*15\b|>>=?\s*4\b|>>\s*\(?\s*4\s*\*|\*\s*4\s*\)\s*\)?\s*&|\blop3\b|\bbfe\b"
@@ -142,7 +140,7 @@ OPERATION = Operation(
     "(q − zero) · scale + zeros. Groups whose rows are permuted (act-order, `g_idx`) and other orders within an "
     "element are left to a Python function.",
     roles={
-        "a": Role("MK", ("M", "K"), spellings="a x in input lhs act activations infeats"),
+        "a": Role("MK", spellings="a x in input lhs act activations infeats"),
         "b": Role(
             "KN",
             ("K if packed_along_n else K/pack", "N/pack if packed_along_n else N"),
@@ -152,7 +150,6 @@ OPERATION = Operation(
         ),
         "a_scales": Role(
             "M",
-            ("M",),
             required=False,
             element="float",
             drawn=SCALES_OF_BYTES,
@@ -172,8 +169,8 @@ OPERATION = Operation(
             drawn=ZERO_POINTS,
             spellings="zeros qzeros zero zeropoints zp",
         ),
-        "bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="bias"),
-        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result outfeats"),
+        "bias": Role("MN", required=False, usual="N", spellings="bias"),
+        "d": Role("MN", output=True, spellings="d c y out output result outfeats"),
     },
     parameters={
         "bits": Parameter("int", "4", "bits of a value", formulas={"8": rf"(?s)\A(?!.*(?:{_NIBBLE}))"}, asked="4 or 8"),
@@ -204,7 +201,7 @@ OPERATION = Operation(
         "zero_offset": Parameter("real", "0", "added to each stored zero point"),
         "zero_form": Parameter("word", "subtracted", "what zeros does", ("subtracted", "added")),
         "weight_dtype": Parameter(
-            "word", "auto", "type that weights are dequantised in; auto: that of a", ("auto", "f16", "bf16", "f32")
+            "word", "auto", "type that weights are dequantised in; auto: that of a", (*NARROW, "f32")
         ),
         **PRODUCTS,
     },
@@ -266,18 +263,18 @@ OPERATION = Operation(
             "group",
             {"a scale for 128 rows of each column": "128", "one scale for each column": "K"},
         ),
-        by_value(
+        by_flag(
             "Are values two's complement?",
-            "meaning",
             "signed",
-            {"unsigned values about a zero point": "0", "values in two's complement": "1"},
+            "unsigned values about a zero point",
+            "values in two's complement",
             "b",
         ),
-        by_value(
+        by_flag(
             "Are zero points stored less 1, as GPTQ has them?",
-            "meaning",
             "zero_offset",
-            {"zero points as they are": "0", "zero points stored less 1, as GPTQ has them": "1"},
+            "zero points as they are",
+            "zero points stored less 1, as GPTQ has them",
             "zeros",
         ),
         sums_kept_in("a"),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
-from wmmadiag.ops.parts.settings import by_value
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, judged, oracle_error
+from wmmadiag.ops.parts.settings import by_settings, by_value
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 _KINDS = ("sum", "mean", "max", "min")
@@ -21,7 +19,7 @@ def _elements(parameters: Values, inputs: Arrays) -> Doubles:
     return x if parameters["of"] == "each" else x**2 if parameters["of"] == "square" else np.abs(x)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     found = np.asarray(getattr(np, str(parameters["reduction"]))(_elements(parameters, inputs), axis=-1))
     start = inputs.get("start")
     found = found if start is None else found + start.astype(np.float64)
@@ -31,9 +29,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"y": np.asarray(found)}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of a sum of N terms in any order: (N + 8)·u of the sum of magnitudes; the largest one is exact.
 
     A square is off by u of itself. A root, or its reciprocal, is off by less than what it is of is relative to that,
@@ -54,18 +50,16 @@ def _bound(
         error = np.abs(expected["y"]) * (np.where(2.0 * error < before, error / before, np.inf) + 8.0 * model.unit)
     elif exact and not squared and "start" not in inputs and elements["y"].name == elements["x"].name:
         return {"y": Judgement(np.zeros_like(expected["y"]))}
-    return {"y": Judgement(output_rounding(np.asarray(error), expected["y"], elements["y"]))}
+    return judged({"y": np.asarray(error)}, expected, elements)
 
 
 OPERATION = Operation(
     name="reduce",
     meaning="y[m] = the sum, mean, largest or smallest of X[m], or of its squares or magnitudes (+ start[m])",
     roles={
-        "x": Role("MN", ("M", "N"), spellings="x in input inp src a idata data array arr"),
-        "start": Role("M", ("M",), required=False, spellings="start"),
-        "y": Role(
-            "M", ("M",), output=True, updates="start", spellings="y out output dst o odata result sum sums res b"
-        ),
+        "x": Role("MN", spellings="x in input inp src a idata data array arr"),
+        "start": Role("M", required=False, spellings="start"),
+        "y": Role("M", output=True, updates="start", spellings="y out output dst o odata result sum sums res b"),
     },
     parameters={
         "reduction": Parameter("word", "sum", "what is taken of a row", _KINDS, named={one: one for one in _KINDS}),
@@ -93,19 +87,15 @@ OPERATION = Operation(
             "reduction",
             {"the sum of a row": "sum", "its mean": "mean", "its largest element": "max", "its smallest": "min"},
         ),
-        Choice(
+        by_settings(
             "What is reduced?",
-            "meaning",
-            tuple(
-                Alternative(said, {"of": of, "then": then})
-                for said, of, then in (
-                    ("the elements themselves", "each", "nothing"),
-                    ("their squares", "square", "nothing"),
-                    ("their magnitudes", "magnitude", "nothing"),
-                    ("their squares, and the root of it taken", "square", "root"),
-                    ("their squares, and the reciprocal of its root taken", "square", "reciprocal-root"),
-                )
-            ),
+            {
+                "the elements themselves": {"of": "each", "then": "nothing"},
+                "their squares": {"of": "square", "then": "nothing"},
+                "their magnitudes": {"of": "magnitude", "then": "nothing"},
+                "their squares, and the root of it taken": {"of": "square", "then": "root"},
+                "their squares, and the reciprocal of its root taken": {"of": "square", "then": "reciprocal-root"},
+            },
         ),
     ),
 )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Signs, Values
+from wmmadiag.ops.catalogue.layernorm import OPERATION as LAYERNORM
+from wmmadiag.ops.model import Arrays, Elements, Judged, Outputs, Parameter, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
-from wmmadiag.ops.parts.settings import by_value
-from wmmadiag.ops.parts.traits import TENSOR_CORES
+from wmmadiag.ops.parts.rounding import Doubles
 
 
 def rmsnorm(
@@ -34,7 +33,7 @@ def rmsnorm(
     return result, rstd[..., 0]
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     rows = norms.summed(inputs)
     offset = bool(parameters["unit_offset"])
     y, rstd = rmsnorm(rows, inputs.get("weight"), eps=float(parameters["eps"]), unit_offset=offset)
@@ -42,23 +41,20 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {**norms.quantised(parameters, y), "residual_out": rows, "rstd": rstd}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bounds of Y, the sum with the residual and the reciprocal roots: derived in `parts.norms`."""
     found = norms.statistics(parameters, inputs, elements, centred=False)
-    judged = norms.rows_bounds(parameters, inputs, expected, elements, found)
-    return judged | norms.statistics_bounds(expected, elements, found)
+    rows = norms.rows_bounds(parameters, inputs, expected, elements, found)
+    return rows | norms.statistics_bounds(expected, elements, found)
 
 
-OPERATION = Operation(
+OPERATION = replace(
+    LAYERNORM,
     name="rmsnorm",
     meaning="Y = S/√(mean(S²) + eps) · weight along the last axis, S = X + residual + added",
     roles={**norms.ROLES, **norms.OUTPUTS, "rstd": norms.RSTD, "scale": norms.SCALE},
     parameters={
-        "eps": Parameter(
-            "cap", "1e-6", "added to the mean square", spellings=norms.EPS_SPELLINGS, drafted=("1e-6", "0.25")
-        ),
+        "eps": norms.eps("1e-6", "added to the mean square"),
         "unit_offset": Parameter("flag", "0", "the factor is 1 + weight, as Gemma has it"),
         "gain": norms.NUMBERS["gain"],
         "levels": norms.LEVELS,
@@ -66,24 +62,9 @@ OPERATION = Operation(
     },
     oracle=_oracle,
     bound=_bound,
-    extents=norms.EXTENTS,
-    distances=norms.DISTANCES,
-    cases=norms.CASES,
-    hard_inputs=norms.HARD_INPUTS,
-    signs=Signs(
-        "rmsnorm rms rootmeansquare addrmsnorm fusedaddrmsnorm",
-        parts=("quantize",),
-        excludes=(TENSOR_CORES,),
-        open="its source does not tell eps and where values are rounded",
-    ),
+    signs=norms.signs("rmsnorm rms rootmeansquare addrmsnorm fusedaddrmsnorm"),
     choices=(
-        by_value(
-            "What is the factor of a column?",
-            "meaning",
-            "unit_offset",
-            {"the weight itself": "0", "1 + the weight, as Gemma has it": "1"},
-            "weight",
-        ),
+        norms.column_factor("weight", "the weight itself", "1 + the weight, as Gemma has it"),
         *norms.CHOICES,
     ),
 )

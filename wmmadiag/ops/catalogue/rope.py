@@ -5,12 +5,10 @@ Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021 (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Packed, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Packed, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
+from wmmadiag.ops.parts.rounding import U64, Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import STEPS, by_layout, by_value, steps_kept_in
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
@@ -45,7 +43,7 @@ def _joined(parameters: Values, first: Doubles, second: Doubles) -> Doubles:
     return np.concatenate([first, second], axis=-1)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     cos, sin, _ = _rotation(parameters, inputs)
     cos, sin = cos[..., None, :], sin[..., None, :]
     found = {}
@@ -56,9 +54,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return found
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of x·cos − y·sin, element by element.
 
     Two products and their sum: 3u of |x·cos| + |y·sin|. Cosines that the kernel computes are off by an angle's part
@@ -66,7 +62,7 @@ def _bound(
     where `steps` says so. Then the output's rounding.
     """
     cos, sin, off = (one[..., None, :] for one in _rotation(parameters, inputs))
-    judged = {}
+    errors = {}
     for role, output in (("x", "y"), ("k", "k_out")):
         if role not in inputs:
             continue
@@ -78,8 +74,8 @@ def _bound(
         step = 4.0 * unit + 8 * U64
         one = own + step * (first * np.abs(cos) + second * np.abs(sin))
         other = own + step * (second * np.abs(cos) + first * np.abs(sin))
-        judged[output] = Judgement(output_rounding(_joined(parameters, one, other), expected[output], elements[output]))
-    return judged
+        errors[output] = _joined(parameters, one, other)
+    return judged(errors, expected, elements)
 
 
 _LAYOUTS = {

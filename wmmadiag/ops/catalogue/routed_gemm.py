@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from wmmadiag.numerics.element_types import ElementType
-from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Drawn, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, magnitudes, output_rounding, product_error
-from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, types_of_products
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
+from wmmadiag.ops.parts.settings import EACH_B_STORED, PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 
@@ -35,19 +33,17 @@ def _products(parameters: Values, inputs: Arrays) -> Doubles:
     return result if weights is None else result * weights.astype(np.float64)[:, None]
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     return {"d": _products(parameters, inputs)}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of each slot's product: `sum_error`·Σ|a||b|, two units for its weight, then the output's rounding."""
     model = arithmetic(parameters, elements["a"])
     product = product_error(inputs["a"].shape[-1], model, 1)
     sizes = {**inputs} | {role: magnitudes(inputs[role]) for role in {"a", "b", "slot_weights"} & set(inputs)}
     error = _products(parameters, sizes) * (product.relative + 2.0 * model.unit) + product.absolute
-    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+    return judged({"d": error}, expected, elements)
 
 
 OPERATION = Operation(
@@ -56,18 +52,16 @@ OPERATION = Operation(
     notes="Each token has as many slots as experts are chosen for it. `ids` has every slot once, in blocks of U of one "
     "expert each, and their number where a block has no more; so it is drawn.",
     roles={
-        "a": Role("MK", ("M", "K"), spellings="a x in input lhs tokens hidden hiddenstates"),
-        "b": Role("GKN", ("G", "K", "N"), spellings="b w weight weights expertweights w13 w1 w2"),
+        "a": Role("MK", spellings="a x in input lhs tokens hidden hiddenstates"),
+        "b": Role("GKN", spellings="b w weight weights expertweights w13 w1 w2"),
         "ids": Role(
             "PU",
-            ("P", "U"),
             element="int",
             drawn=Drawn(_slots, "d", -2),
             spellings="ids sortedtokenids sortedids sortedslots sortedtokens sortedindices tokenids slots",
         ),
         "experts": Role(
             "P",
-            ("P",),
             element="int",
             drawn=indices("b", -3),
             spellings="experts expertids expertindices blockexperts blockexpertids expertidx",
@@ -118,11 +112,7 @@ OPERATION = Operation(
         open="its source does not tell how the matrices of experts lie",
     ),
     choices=(
-        by_layout(
-            "How is B stored?",
-            {"each B stored as K×N": {"b": "GKN"}, "each B stored as N×K, as nn.Linear has it": {"b": "GNK"}},
-            "b",
-        ),
+        EACH_B_STORED,
         *types_of_products("a"),
     ),
 )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
-from wmmadiag.ops.parts.settings import by_value
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, judged, oracle_error
+from wmmadiag.ops.parts.settings import by_flag
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
@@ -16,13 +14,11 @@ def _sums(parameters: Values, x: Doubles) -> Doubles:
     return whole - x if parameters["exclusive"] else whole
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     return {"y": _sums(parameters, inputs["x"].astype(np.float64))}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of a sum of up to N terms in any order: (N + 8)·u of the sum of magnitudes; integers are exact."""
     model = arithmetic(parameters, elements["x"])
     if not elements["x"].is_float:
@@ -30,15 +26,15 @@ def _bound(
     count = inputs["x"].shape[-1]
     error = np.cumsum(np.abs(inputs["x"].astype(np.float64)), axis=-1)
     error = error * ((count + 8) * model.unit + oracle_error(count))
-    return {"y": Judgement(output_rounding(error, expected["y"], elements["y"]))}
+    return judged({"y": error}, expected, elements)
 
 
 OPERATION = Operation(
     name="scan",
     meaning="Y[m, n] = the sum of X[m, i] for i ≤ n",
     roles={
-        "x": Role("MN", ("M", "N"), spellings="x in input inp src a idata data g_idata"),
-        "y": Role("MN", ("M", "N"), output=True, updates="x", spellings="y out output dst o odata result b"),
+        "x": Role("MN", spellings="x in input inp src a idata data g_idata"),
+        "y": Role("MN", output=True, updates="x", spellings="y out output dst o odata result b"),
     },
     parameters={"exclusive": Parameter("flag", "0", "whether an element's own is left out")},
     oracle=_oracle,
@@ -53,11 +49,6 @@ OPERATION = Operation(
     work="M*N",
     signs=Signs("scan prefixsum cumsum inclusivescan exclusivescan blockscan", excludes=(TENSOR_CORES, EXPONENTIAL)),
     choices=(
-        by_value(
-            "Does a sum have its own element?",
-            "meaning",
-            "exclusive",
-            {"sums with their own element": "0", "sums without it": "1"},
-        ),
+        by_flag("Does a sum have its own element?", "exclusive", "sums with their own element", "sums without it"),
     ),
 )

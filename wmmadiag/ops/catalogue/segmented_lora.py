@@ -5,17 +5,17 @@ Chen et al., Punica: Multi-Tenant LoRA Serving, 2023 (arXiv 2310.18547), section
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from wmmadiag.ops.catalogue.grouped_gemm import OPERATION as GROUPED
 from wmmadiag.ops.catalogue.lora import OPERATION as LORA
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
-from wmmadiag.ops.parts.settings import PRODUCTS, added_to_output, by_layout, kept_in, types_of_products
+from wmmadiag.ops.parts.rounding import Judgement
+from wmmadiag.ops.parts.settings import NARROW, PRODUCTS, added_to_output, kept_in, types_of_products, weights_lie
 
 assert LORA.oracle is not None and LORA.bound is not None
 _ORACLE_OF_ONE, _BOUND_OF_ONE = LORA.oracle, LORA.bound
@@ -42,7 +42,7 @@ def _whole(inputs: Arrays) -> dict[str, NDArray[Any]]:
     }
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     inputs = _whole(inputs)
     out = np.zeros((inputs["x"].shape[0], inputs["up"].shape[-2]))
     if "c" in inputs:
@@ -52,9 +52,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"d": out}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Of each segment the bound of `lora`; rows of no adapter are what they were."""
     bound = np.zeros_like(expected["d"])
     for rows, own, tensors in _segments(parameters, _whole(inputs)):
@@ -71,8 +69,8 @@ OPERATION = Operation(
     "drawn have segments of different lengths, one of them empty. Rows of an adapter below 0 have no update.",
     roles={
         "x": LORA.roles["x"],
-        "down": Role("LZRK", ("L", "Z", "R", "K"), spellings=LORA.roles["down"].spellings + " aweights loraaweights"),
-        "up": Role("LZNR", ("L", "Z", "N", "R"), spellings=LORA.roles["up"].spellings + " bweights lorabweights"),
+        "down": Role("LZRK", spellings=LORA.roles["down"].spellings + " aweights loraaweights"),
+        "up": Role("LZNR", spellings=LORA.roles["up"].spellings + " bweights lorabweights"),
         "starts": replace(
             GROUPED.roles["starts"],
             axes="E",
@@ -83,14 +81,11 @@ OPERATION = Operation(
         ),
         "ids": Role(
             "G",
-            ("G",),
             element="int",
             drawn=indices("down", -4),
             spellings="ids loraids loraindices adapterids adapters adapterindices indices weightindices segids",
         ),
-        "scales": Role(
-            "L", ("L",), required=False, element="float", spellings="scales scalings lorascales adapterscales"
-        ),
+        "scales": Role("L", required=False, element="float", spellings="scales scalings lorascales adapterscales"),
         "c": LORA.roles["c"],
         "d": LORA.roles["d"],
     },
@@ -131,18 +126,10 @@ OPERATION = Operation(
         open="its source does not tell how the matrices of adapters lie",
     ),
     choices=(
-        by_layout(
-            "How does A lie?",
-            {"each A stored as R×K, as nn.Linear has it": {"down": "LZRK"}, "each A stored as K×R": {"down": "LZKR"}},
-            "down",
-        ),
-        by_layout(
-            "How does B lie?",
-            {"each B stored as N×R, as nn.Linear has it": {"up": "LZNR"}, "each B stored as R×N": {"up": "LZRN"}},
-            "up",
-        ),
+        weights_lie("A", "down", "LZRK", each="each "),
+        weights_lie("B", "up", "LZNR", each="each "),
         added_to_output("the update"),
         *types_of_products("x"),
-        kept_in("x", "the narrow product", "middle_dtype", "auto", "f16", "bf16"),
+        kept_in("x", "the narrow product", "middle_dtype", *NARROW),
     ),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import BITS
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import NDArray, np
@@ -13,7 +13,7 @@ from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_e
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import ScoreRows, softmax_rows
-from wmmadiag.ops.parts.settings import EXPONENTIALS, by_value, kept_in
+from wmmadiag.ops.parts.settings import EXPONENTIALS, by_flag, by_settings, kept_in
 from wmmadiag.ops.parts.softmax_bounds import row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
@@ -44,7 +44,7 @@ def softmax(x: NDArray[Any], *, scale: float = 1.0, terms: ScoreTerms | None = N
     return np.stack([softmax_rows(part.scores)[0] for part in _scores(wide, scale, terms)]).reshape(x.shape)
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     x = np.atleast_2d(inputs["x"])
     terms = score_terms(parameters, inputs, *x.shape[-2:])
     y = softmax(x, scale=float(parameters["scale"]), terms=terms)
@@ -53,9 +53,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"y": y.reshape(inputs["x"].shape)}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bound of softmax(scale·X + bias) along the last axis.
 
     y = e/Σe with relative errors ε on each e, which `softmax_bounds.weight_errors` derives, the scores' own from
@@ -124,19 +122,15 @@ OPERATION = Operation(
     hard_inputs=SCORES,
     signs=Signs("softmax", needs=(EXPONENTIAL,), arrays=True),
     choices=(
-        Choice(
+        by_settings(
             "Which elements of a row count?",
-            "meaning",
-            (
-                Alternative("no causal mask", {"causal": "0"}),
-                Alternative("a causal mask", {"causal": "1", "alignment": "top-left"}),
-            ),
+            {"no causal mask": {"causal": "0"}, "a causal mask": {"causal": "1", "alignment": "top-left"}},
         ),
-        by_value(
+        by_flag(
             "Does a 1 in the mask keep an element, or hide it?",
-            "meaning",
             "mask_hides",
-            {"ones of the mask keep": "0", "ones of the mask hide": "1"},
+            "ones of the mask keep",
+            "ones of the mask hide",
             "mask",
         ),
         kept_in("x", "exponentials", "exp_dtype", "f32", "f16"),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import U64, Doubles, Judgement, arithmetic, output_rounding
-from wmmadiag.ops.parts.settings import by_value
+from wmmadiag.ops.parts.rounding import U64, Judgement, arithmetic, judged
+from wmmadiag.ops.parts.settings import by_flag
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     x = inputs["x"].astype(np.float64)
     weights = np.exp(x - x.max(axis=-1, keepdims=True))
     weights = weights / weights.sum(axis=-1, keepdims=True)
@@ -22,36 +20,30 @@ def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     return {"weights": found, "indices": chosen.astype(np.float64)}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Weights are relative to themselves: an exponential 4u and u·|x − max| of its argument, both above and below the
     line, the sum of N terms (N + 8)·u, two quotients 4u each. Places are exact."""
     x = np.abs(inputs["x"].astype(np.float64))
     unit = arithmetic(parameters, elements["x"]).unit
     relative = (x.shape[-1] + 40.0 + 4.0 * 2.0 * x.max(axis=-1, keepdims=True)) * (unit + U64)
     error = expected["weights"] * relative
-    return {
-        "weights": Judgement(output_rounding(error, expected["weights"], elements["weights"])),
-        "indices": Judgement(np.zeros_like(expected["indices"])),
-    }
+    places = Judgement(np.zeros_like(expected["indices"]))
+    return {**judged({"weights": error}, expected, elements), "indices": places}
 
 
 OPERATION = Operation(
     name="topk_softmax",
     meaning="the K largest of softmax(X[m]), and where they are",
     roles={
-        "x": Role("MN", ("M", "N"), spellings="x logits gating gatinglogits gatingoutput input in scores routerlogits"),
+        "x": Role("MN", spellings="x logits gating gatinglogits gatingoutput input in scores routerlogits"),
         "weights": Role(
             "MK",
-            ("M", "K"),
             output=True,
             element="float",
             spellings="weights topkweights topkw output out values topkvalues probs topkprobs scales expertweights y",
         ),
         "indices": Role(
             "MK",
-            ("M", "K"),
             output=True,
             element="int",
             spellings="indices ids topkids topkindices idx topkidx experts expertids expertindices selectedexperts",
@@ -83,11 +75,11 @@ OPERATION = Operation(
         open="its source does not tell whether weights are normalised again",
     ),
     choices=(
-        by_value(
+        by_flag(
             "Do the weights that are taken sum to 1?",
-            "meaning",
             "renormalize",
-            {"weights as they are": "0", "weights divided by their sum": "1"},
+            "weights as they are",
+            "weights divided by their sum",
         ),
     ),
 )

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Signs, Values
+from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, output_rounding
+from wmmadiag.ops.parts.rounding import Judgement, output_rounding
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
-def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     del parameters
     return {"y": np.swapaxes(inputs["x"].astype(np.float64), -1, -2)}
 
 
-def _bound(
-    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-) -> dict[str, Judgement]:
+def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """A copy is exact: nothing but the output's type rounds, where that is narrower than the input's."""
     del parameters, inputs
     found = output_rounding(np.zeros_like(expected["y"]), expected["y"], elements["y"])
@@ -44,8 +40,6 @@ OPERATION = Operation(
     },
     cases=({"M": 64, "N": 64}, {"M": 96, "N": 160}),
     signs=Signs(
-        "transpose transposed transposekernel mattranspose",
-        excludes=(TENSOR_CORES, EXPONENTIAL),
-        within_any=True,
+        "transpose transposed transposekernel mattranspose", excludes=(TENSOR_CORES, EXPONENTIAL), within_any=True
     ),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Bound, Elements, Oracle, Values
+from wmmadiag.ops.model import Arrays, Bound, Elements, Judged, Oracle, Outputs, Values
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 
@@ -41,7 +41,7 @@ def of_sequences(sequences: Callable[[Arrays], Iterator[Sequence]]) -> tuple[Ora
                 taken = {"q": inputs["q"][rows], "k": keys, "v": values}
                 yield rows, {**{role: array.swapaxes(0, 1) for role, array in taken.items()}, **others}
 
-    def oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    def oracle(parameters: Values, inputs: Arrays) -> Outputs:
         q, v = inputs["q"], inputs["v"]
         out, lse = np.zeros((*q.shape[:2], v.shape[-1])), np.full((q.shape[1], q.shape[0]), -np.inf)
         for rows, tensors in each(inputs):
@@ -49,9 +49,7 @@ def of_sequences(sequences: Callable[[Arrays], Iterator[Sequence]]) -> tuple[Ora
             out[rows], lse[:, rows] = found["o"].swapaxes(0, 1), found["lse"]
         return {"o": out, "lse": lse}
 
-    def bounds(
-        parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-    ) -> dict[str, Judgement]:
+    def bounds(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
         """Of each sequence the bound of `attention`; rows of no sequence are 0."""
         bounds = {role: np.zeros_like(expected[role]) for role in ("o", "lse") if role in elements}
         free = {role: np.ones(bound.shape, np.bool_) for role, bound in bounds.items()}

@@ -4,46 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Choice, Distance, Elements, HardInput, Parameter, Role, Values
-from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
-from wmmadiag.ops.parts.settings import kept_in
+from wmmadiag.ops.model import Arrays, Choice, Elements, HardInput, Judged, Outputs, Parameter, Role, Signs, Values
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, judged, oracle_error, output_rounding
+from wmmadiag.ops.parts.settings import NARROW, by_flag, kept_in, narrow_type
+from wmmadiag.ops.parts.traits import TENSOR_CORES
 
-_ROWS = ("M", "N")
 _ADDED = ("x", "residual", "added")
 
 ROLES: Mapping[str, Role] = {
-    "x": Role("MN", _ROWS, spellings="x in input inp src hidden hiddenstates"),
-    "residual": Role("MN", _ROWS, required=False, spellings="residual res resid residualin skip"),
-    "added": Role("N", ("N",), required=False, spellings="inputbias xbias linearbias projbias"),
-    "weight": Role("N", ("N",), required=False, spellings="weight weights w gamma scale g"),
+    "x": Role("MN", spellings="x in input inp src hidden hiddenstates"),
+    "residual": Role("MN", required=False, spellings="residual res resid residualin skip"),
+    "added": Role("N", required=False, spellings="inputbias xbias linearbias projbias"),
+    "weight": Role("N", required=False, spellings="weight weights w gamma scale g"),
 }
 OUTPUTS: Mapping[str, Role] = {
-    "y": Role("MN", _ROWS, output=True, updates="x", spellings="y out output dst o result"),
+    "y": Role("MN", output=True, updates="x", spellings="y out output dst o result"),
     "residual_out": Role(
-        "MN", _ROWS, output=True, required=False, updates="residual", spellings="residualout resout newresidual prenorm"
+        "MN", output=True, required=False, updates="residual", spellings="residualout resout newresidual prenorm"
     ),
 }
 SCALE = Role(
     "M",
-    ("M",),
     output=True,
     required=False,
     element="float",
     spellings="scales tokenscale rowscale tokenscales rowscales outscale",
 )
-RSTD = Role("M", ("M",), output=True, required=False, spellings="rstd invstd invvar rsigma invrms rrms")
-EPS_SPELLINGS = "eps epsilon layernormeps rmsnormeps normeps varianceepsilon"
+RSTD = Role("M", output=True, required=False, spellings="rstd invstd invvar rsigma invrms rrms")
 TYPES_OF_STEPS: Mapping[str, Parameter] = {
-    "sum_dtype": Parameter(
-        "word", "auto", "type that x + residual is rounded to before it is normalised", ("auto", "f16", "bf16")
-    ),
-    "normalized_dtype": Parameter(
-        "word", "auto", "type that normalised values are rounded to before the weight", ("auto", "f16", "bf16")
-    ),
+    "sum_dtype": narrow_type("type that x + residual is rounded to before it is normalised"),
+    "normalized_dtype": narrow_type("type that normalised values are rounded to before the weight"),
 }
 LEVELS = Parameter(
     "cap",
@@ -61,21 +54,28 @@ NUMBERS: Mapping[str, Parameter] = {
     "shift": Parameter("real", "0", "one number for all biases", spellings="b shift beta bias", drafted=("0", "0.5")),
 }
 """For kernels that take a number where others take an array."""
-EXTENTS: Mapping[str, str] = {
-    "M": "m rows nrows numrows tokens numtokens ntokens batch b batchsize t",
-    "N": "n k cols columns ncols numcols hidden hiddensize hiddendim dim d c h normalizedshape",
-}
-DISTANCES = (
-    Distance("x", "N", "xstride inputstride xrowstride stridex stridexrow ldx"),
-    Distance("y", "N", "ystride outputstride yrowstride stridey strideyrow ldy"),
-)
-# A row length that no vector width or block divides is the second.
-CASES: tuple[Mapping[str, int], ...] = ({"M": 4, "N": 64}, {"M": 9, "N": 320})
-NORMALISED_KEPT = kept_in("x", "normalised values", "normalized_dtype", "auto", "f16", "bf16")
+NORMALISED_KEPT = kept_in("x", "normalised values", "normalized_dtype", *NARROW)
 CHOICES: tuple[Choice, ...] = (
     NORMALISED_KEPT,
-    kept_in("x", "sums with the residual", "sum_dtype", "auto", "f16", "bf16"),
+    kept_in("x", "sums with the residual", "sum_dtype", *NARROW),
 )
+
+
+def eps(usual: str, meaning: str) -> Parameter:
+    """What is added to the variance, or to the mean square."""
+    spellings = "eps epsilon layernormeps rmsnormeps normeps varianceepsilon"
+    return Parameter("cap", usual, meaning, spellings=spellings, drafted=(usual, "0.25"))
+
+
+def signs(names: str) -> Signs:
+    """What tells a norm, of these names."""
+    told = "its source does not tell eps and where values are rounded"
+    return Signs(names, parts=("quantize",), excludes=(TENSOR_CORES,), open=told)
+
+
+def column_factor(role: str, itself: str, one_more: str) -> Choice:
+    """Whether columns are multiplied by a weight, or by 1 and that."""
+    return by_flag("What is the factor of a column?", "unit_offset", itself, one_more, role)
 
 
 def _large_mean(values: dict[str, Doubles], rng: np.random.Generator) -> None:
@@ -118,14 +118,12 @@ class Statistics:
     centred: bool  # whether a mean is subtracted
 
 
-def summed(inputs: Mapping[str, NDArray[Any]]) -> Doubles:
+def summed(inputs: Arrays) -> Doubles:
     """X + residual + added in float64."""
     return np.asarray(sum(inputs[role].astype(np.float64) for role in _ADDED if role in inputs))
 
 
-def statistics(
-    parameters: Values, inputs: Mapping[str, NDArray[Any]], elements: Elements, *, centred: bool
-) -> Statistics:
+def statistics(parameters: Values, inputs: Arrays, elements: Elements, *, centred: bool) -> Statistics:
     """Means and reciprocal deviations of rows, and how far roundings in any order of summation may move them.
 
     Let u be the unit of scalar work, n the row's length and γ(k) = k·u/(1 − k·u) (Higham, Accuracy and Stability of
@@ -180,7 +178,7 @@ def statistics(
 
 
 def normalised_bound(
-    parameters: Values, inputs: Mapping[str, NDArray[Any]], expected: Doubles, elements: Elements, found: Statistics
+    parameters: Values, inputs: Arrays, expected: Doubles, elements: Elements, found: Statistics
 ) -> Judgement:
     """Bound of (s − mean)·rstd·weight + bias: `normalised_error`, then the output's rounding."""
     unit = arithmetic(parameters, elements["x"]).unit
@@ -189,7 +187,7 @@ def normalised_bound(
     return Judgement(output_rounding(error, expected, elements["y"]))
 
 
-def quantised(parameters: Values, y: Doubles) -> dict[str, Doubles]:
+def quantised(parameters: Values, y: Doubles) -> Outputs:
     """Rows as whole numbers before they are rounded, with the scale of each; rows as they are where `levels` is 0."""
     levels = float(parameters["levels"])
     if not levels:
@@ -199,13 +197,7 @@ def quantised(parameters: Values, y: Doubles) -> dict[str, Doubles]:
         return {"y": np.where(scale[..., None] > 0, y / scale[..., None], 0.0), "scale": scale}
 
 
-def rows_bounds(
-    parameters: Values,
-    inputs: Mapping[str, NDArray[Any]],
-    expected: Mapping[str, Doubles],
-    elements: Elements,
-    found: Statistics,
-) -> dict[str, Judgement]:
+def rows_bounds(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements, found: Statistics) -> Judged:
     """Bounds of Y, and of its scales where it is quantised.
 
     With e the error of a value before it is divided by the scale s, that of a scale is max e / levels + 4u·s, δ of it
@@ -220,13 +212,10 @@ def rows_bounds(
     moved = error.max(axis=-1, keepdims=True) / float(parameters["levels"]) + 4.0 * unit * scale
     with np.errstate(divide="ignore", invalid="ignore"):
         off = np.where(scale > 0, 0.5 + error / scale + np.abs(expected["y"]) * (moved / scale + 8.0 * unit), np.inf)
-    judged = {"y": Judgement(off)}
-    if "scale" in elements:
-        judged["scale"] = Judgement(output_rounding(moved[..., 0], expected["scale"], elements["scale"]))
-    return judged
+    return {"y": Judgement(off), **judged({"scale": moved[..., 0]}, expected, elements)}
 
 
-def normalised_error(parameters: Values, inputs: Mapping[str, NDArray[Any]], found: Statistics, unit: float) -> Doubles:
+def normalised_error(parameters: Values, inputs: Arrays, found: Statistics, unit: float) -> Doubles:
     """How far (s − mean)·rstd·weight + bias may be off before its output is rounded. `unit`: of scalar work.
 
     With d = s − mean off by f = e + δ + u·(|d| + e + δ) and rstd by ε relative: rstd·(f·(1 + ε) + |d|·ε). The fused
@@ -256,15 +245,11 @@ def normalised_error(parameters: Values, inputs: Mapping[str, NDArray[Any]], fou
         return np.where(np.isnan(error), np.inf, error * 1.001)
 
 
-def statistics_bounds(expected: Mapping[str, Doubles], elements: Elements, found: Statistics) -> dict[str, Judgement]:
+def statistics_bounds(expected: Outputs, elements: Elements, found: Statistics) -> Judged:
     """Bounds of the outputs beside y: what was normalised, the means, the reciprocal deviations."""
     errors = {
         "residual_out": found.error,
         "mean": found.mean_error[..., 0],
         "rstd": (found.rstd * found.rstd_error)[..., 0],
     }
-    return {
-        role: Judgement(output_rounding(np.asarray(error), expected[role], elements[role]))
-        for role, error in errors.items()
-        if role in elements and role in expected
-    }
+    return judged({role: errors[role] for role in errors if role in expected}, expected, elements)

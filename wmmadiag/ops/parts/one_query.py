@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Bound, Choice, Elements, Oracle, Parameter, Role, Values
-from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.model import Arrays, Bound, Choice, Elements, Judged, Oracle, Outputs, Parameter, Role, Values
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.ops.parts.sequence import ADDED
 
 _SETTINGS: Values = {"causal": False, "alignment": "bottom-right"}
@@ -16,11 +16,11 @@ _MASKS = ("mask_hides", "causal", "alignment", "window_left", "window_right")
 
 PARAMETERS: Mapping[str, Parameter] = {name: one for name, one in WHOLE.parameters.items() if name not in _MASKS}
 PARTS = ("attention", "gemm", "softmax", "qkt", "pv")
-QUERY = Role("BHD", ("B", "H", "D"), spellings=WHOLE.roles["q"].spellings)
+QUERY = Role("BHD", spellings=WHOLE.roles["q"].spellings)
 OUTPUTS: Mapping[str, Role] = {
     "alibi_slopes": ADDED["alibi_slopes"],
     "o": Role("BHD", ("B", "H", "Dv"), output=True, spellings=WHOLE.roles["o"].spellings),
-    "lse": Role("BH", ("B", "H"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
+    "lse": Role("BH", output=True, required=False, spellings="lse softmaxlse logsumexp"),
 }
 CHOICES: tuple[Choice, ...] = tuple(
     one for one in WHOLE.choices if one.kind == "arithmetic" or "multiplied by" in one.question
@@ -36,13 +36,11 @@ def of_one_query(tensors: Callable[[Arrays], Arrays]) -> tuple[Oracle, Bound]:
     reference, bound = WHOLE.oracle, WHOLE.bound
     assert reference is not None and bound is not None
 
-    def oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    def oracle(parameters: Values, inputs: Arrays) -> Outputs:
         found = reference({**parameters, **_SETTINGS}, tensors(inputs))
         return {"o": found["o"][..., 0, :], "lse": found["lse"][..., 0]}
 
-    def bounds(
-        parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
-    ) -> dict[str, Judgement]:
+    def bounds(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
         wide = {"o": expected["o"][..., None, :], "lse": expected["lse"][..., None]}
         judged = {}
         for role, one in bound({**parameters, **_SETTINGS}, tensors(inputs), wide, elements).items():

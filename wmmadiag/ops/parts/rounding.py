@@ -176,6 +176,17 @@ class Judgement:
     nonfinite_ok: NDArray[np.bool_] | None = None
 
 
+def judged(
+    errors: Mapping[str, Doubles], expected: Mapping[str, Doubles], elements: Mapping[str, ElementType]
+) -> dict[str, Judgement]:
+    """How outputs are to be judged whose values are off by that before they are rounded: those that a kernel has."""
+    return {
+        role: Judgement(output_rounding(error, expected[role], elements[role]))
+        for role, error in errors.items()
+        if role in elements
+    }
+
+
 def magnitudes(array: NDArray[Any]) -> NDArray[Any]:
     """|x|: of a float array in its own type (exact, and no larger), of integers in float64 (where |-128| fits)."""
     return np.asarray(np.abs(array.astype(np.float64) if array.dtype.kind in "iu" else array))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import COLUMN, Alternative, Choice, MatrixProduct, Parameter, Role
+from wmmadiag.ops.model import COLUMN, Alternative, Choice, MatrixProduct, Operation, Parameter, Role
 from wmmadiag.ops.parts.drawn import SLOPES
 
 OVER_SCORES = ("B", "H", "Sq", "Skv")
@@ -64,12 +64,7 @@ ADDED: Mapping[str, Role] = {
         instead="mask",
     ),
     "alibi_slopes": Role(
-        "BH",
-        OVER_SCORES[:2],
-        required=False,
-        usual="H",
-        drawn=SLOPES,
-        spellings="alibislopes alibislope alibi slopes",
+        "BH", OVER_SCORES[:2], required=False, usual="H", drawn=SLOPES, spellings="alibislopes alibislope alibi slopes"
     ),
 }
 
@@ -79,6 +74,17 @@ CASES: tuple[Mapping[str, int], ...] = (
 )
 # Multiples of 64, because many kernels ask for that.
 
+OF_HEADS = Operation(
+    name="",
+    meaning="",
+    symbols=SYMBOLS,
+    made_for=MADE_FOR,
+    separate=("B", "H", "Hkv"),
+    divisors={"Hkv": "H"},
+    extents=EXTENTS,
+    cases=CASES,
+)
+"""What they say alike."""
 
 MASKED_KEYS = Choice(
     "Which keys does a query see?",

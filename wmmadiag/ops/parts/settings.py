@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wmmadiag.ops.model import Alternative, Choice, Parameter, ParameterKind
-from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS
+from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, GATES
 
 FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
 
@@ -24,14 +24,19 @@ EXPONENTIALS: Mapping[str, Parameter] = {
 STEPS: Mapping[str, Parameter] = {
     "steps": Parameter("word", "any", "the type of each step; any: the working type, f32 or f64", ("any", "as-stored")),
 }
-_EPILOGUE_TYPES = ("auto", "f16", "bf16")
+NARROW = ("auto", "f16", "bf16")
+
+
+def narrow_type(what: str) -> Parameter:
+    """The type that something is rounded to; "auto" where that is the working type."""
+    return Parameter("word", "auto", what, NARROW)
 
 
 def epilogue(what: str = "bias and activation") -> dict[str, Parameter]:
     """The parameters of what follows a product."""
     return {
         "activation": Parameter("word", "none", "applied to the sum, bias included", (*FUNCTIONS,), formulas=FORMULAS),
-        "epilogue_dtype": Parameter("word", "auto", f"type that the sum has before {what}", _EPILOGUE_TYPES),
+        "epilogue_dtype": narrow_type(f"type that the sum has before {what}"),
     }
 
 
@@ -49,9 +54,29 @@ def by_value(
     )
 
 
+def by_settings(question: str, answers: Mapping[str, Mapping[str, str]]) -> Choice:
+    """A question about what is computed. `answers`: name → what parameters are then."""
+    return Choice(question, "meaning", tuple(Alternative(name, answers[name]) for name in answers))
+
+
+def by_flag(question: str, flag: str, unset: str, is_set: str, *roles: str) -> Choice:
+    """A question about what is computed that a flag answers. `unset`, `is_set`: what it says."""
+    return by_value(question, "meaning", flag, {unset: "0", is_set: "1"}, *roles)
+
+
 def by_layout(question: str, answers: Mapping[str, Mapping[str, str]], *roles: str) -> Choice:
     """A question about where elements lie. `answers`: name → the order of the axes by role."""
     return Choice(question, "storage", tuple(Alternative(name, layouts=answers[name]) for name in answers), roles)
+
+
+def weights_lie(name: str, role: str, order: str, each: str = "") -> Choice:
+    """How a matrix of weights lies. `order`: as nn.Linear has it, the axes last; `each`: what its name follows."""
+    lead, first, second = order[:-2], order[-2], order[-1]
+    answers = {
+        f"{each}{name} stored as {first}×{second}, as nn.Linear has it": {role: order},
+        f"{each}{name} stored as {second}×{first}": {role: lead + second + first},
+    }
+    return by_layout(f"How does {name} lie?", answers, role)
 
 
 def added_to_output(what: str) -> Choice:
@@ -146,10 +171,22 @@ def types_of_products(operand: str) -> tuple[Choice, ...]:
 
 def types_before_epilogue(operand: str) -> tuple[Choice, ...]:
     """These, and in which type sums are kept before an epilogue."""
-    kept = kept_in(operand, "sums before the epilogue", "epilogue_dtype", *_EPILOGUE_TYPES)
+    kept = kept_in(operand, "sums before the epilogue", "epilogue_dtype", *NARROW)
     return *types_of_products(operand), kept
 
 
+EACH_B_STORED = by_layout(
+    "How is B stored?",
+    {"each B stored as K×N": {"b": "GKN"}, "each B stored as N×K, as nn.Linear has it": {"b": "GNK"}},
+    "b",
+)
+"""Of groups."""
+WHICH_GATE = by_value(
+    "What is the activation of the gate?",
+    "meaning",
+    "gating",
+    {f"{name}: a gate of {gate.meaning}": name for name, gate in GATES.items()},
+)
 B_STORED = by_value(
     "How is B stored?",
     "storage",
