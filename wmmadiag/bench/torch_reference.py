@@ -28,12 +28,7 @@ class TorchAttention:
 
 
 def torch_attention(
-    inputs: Mapping[str, NDArray[Any]],
-    element: str,
-    *,
-    scale: float,
-    causal: bool,
-    repeats: int = 50,
+    inputs: Mapping[str, NDArray[Any]], element: str, *, scale: float, causal: bool, repeats: int = 50
 ) -> TorchAttention:
     """Run and time SDPA on q, k, v [B, H, S, D].
 

@@ -180,9 +180,7 @@ def spaces(plan: Plan, subjects: Subjects) -> list[CaseSpace]:
     unknown = [name for name in named if name not in used]
     if unknown:
         raise ConfigurationError(
-            f"no case of these subjects has a symbol '{unknown[0]}'",
-            place=subjects.place,
-            hint=_symbols_hint(used),
+            f"no case of these subjects has a symbol '{unknown[0]}'", place=subjects.place, hint=_symbols_hint(used)
         )
     return made
 

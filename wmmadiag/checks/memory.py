@@ -118,10 +118,7 @@ def inspect(context: Context) -> Sequence[Finding]:
 CHECK = Check(
     name="memory",
     summary="accesses that leave their shared array, stores to inputs and to an output's padding",
-    levels={
-        Level.ERROR: "it writes there",
-        Level.WARNING: "it only reads there",
-    },
+    levels={Level.ERROR: "it writes there", Level.WARNING: "it only reads there"},
     cost="low",
     default=True,
     native=("accesses", "outputs"),

@@ -176,12 +176,7 @@ def rebuild(
 
 
 def nvrtc_options(
-    options: CompileOptions,
-    tools: Toolchain,
-    tree: SourceTree,
-    standard: Sequence[str] = (),
-    *,
-    cubin: bool = False,
+    options: CompileOptions, tools: Toolchain, tree: SourceTree, standard: Sequence[str] = (), *, cubin: bool = False
 ) -> list[str]:
     """NVRTC's command line for these options; `standard`: stub headers to read after the prelude."""
     flags = [

@@ -103,6 +103,5 @@ class NvrtcLibrary:
         status = getattr(self._library, function)(*arguments)
         if status != 0:
             raise ConfigurationError(
-                f"NVRTC: {function} failed: {self.name(status)}",
-                hint="`wmmadiag doctor` says which NVRTC was found",
+                f"NVRTC: {function} failed: {self.name(status)}", hint="`wmmadiag doctor` says which NVRTC was found"
             )

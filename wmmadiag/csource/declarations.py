@@ -179,12 +179,7 @@ class _DeclarationReader:
         self.waiting += [(one, scope, None, None, in_class) for one in reversed(node.named_children)]
 
     def declaration(
-        self,
-        node: Node,
-        scope: str,
-        outer: Node | None,
-        template: tuple[TemplateParameter, ...] | None,
-        in_class: bool,
+        self, node: Node, scope: str, outer: Node | None, template: tuple[TemplateParameter, ...] | None, in_class: bool
     ) -> None:
         if node.type == "namespace_definition":
             name, body = field(node, "name"), field(node, "body")
@@ -212,13 +207,7 @@ class _DeclarationReader:
                 self.record(held, scope, template, typedef)
             self.alias(node, scope, outer)
 
-    def record(
-        self,
-        node: Node,
-        scope: str,
-        template: tuple[TemplateParameter, ...] | None,
-        typedef: str = "",
-    ) -> None:
+    def record(self, node: Node, scope: str, template: tuple[TemplateParameter, ...] | None, typedef: str = "") -> None:
         body, name = field(node, "body"), field(node, "name")
         if body is None:
             return

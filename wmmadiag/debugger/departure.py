@@ -103,9 +103,7 @@ def _by_disagreement(session: Session, disagreements: tuple[Disagreement, ...]) 
     for one in disagreements:
         table = session.lines.at_line(one.place.line, one.place.file)
         only = Conditions(
-            before=table,
-            block=ANY if one.block is None else one.block,
-            warp=ANY if one.warp is None else one.warp,
+            before=table, block=ANY if one.block is None else one.block, warp=ANY if one.warp is None else one.warp
         )
         time = _when_it_departs(session, one)
         time = first_time(session, only) if time is None else time

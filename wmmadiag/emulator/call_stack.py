@@ -170,14 +170,7 @@ class CallStack:
         select.lane("setp.b32", value, stored, select.constant(0, 4), modifiers=pack({"compare": "ne"}))
 
     def _move(
-        self,
-        formal: PtxParameter,
-        frame: Frame,
-        base: Value,
-        caller: Frame,
-        actual: Operand,
-        *,
-        into: bool,
+        self, formal: PtxParameter, frame: Frame, base: Value, caller: Frame, actual: Operand, *, into: bool
     ) -> None:
         """Copy a `.param` variable of the caller to the callee's parameter, or back."""
         select = self._select

@@ -48,14 +48,7 @@ def lane(select: Selector, instruction: Instruction) -> None:
         d2 = select.temporary(0)
     if d is None:  # a sink, or only the second destination is wanted
         d = select.temporary(width_of(instruction.specs[0].type))
-    select.emit(
-        instruction.op,
-        d=d,
-        d2=d2,
-        s=tuple(sources),
-        modifiers=modifiers,
-        together=d2 is None,
-    )
+    select.emit(instruction.op, d=d, d2=d2, s=tuple(sources), modifiers=modifiers, together=d2 is None)
 
 
 @selects("cvt")

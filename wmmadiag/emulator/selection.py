@@ -241,11 +241,7 @@ class Selector:
     def malformed(self, message: str) -> PtxSyntaxError:
         """An error in the PTX at the current place."""
         return PtxSyntaxError(
-            message,
-            place=self.place,
-            detail=f"PTX line {self.ptx_line}",
-            op=self._text,
-            hint=MALFORMED,
+            message, place=self.place, detail=f"PTX line {self.ptx_line}", op=self._text, hint=MALFORMED
         )
 
     def special(self, name: str, width: int) -> Value:

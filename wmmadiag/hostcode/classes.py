@@ -16,18 +16,7 @@ from wmmadiag.hostcode.program import Class, plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, number
 from wmmadiag.hostcode.types import bytes_of, is_integer, is_real, plain, split_template
-from wmmadiag.hostcode.values import (
-    Cell,
-    FunctionName,
-    Items,
-    Pointer,
-    Struct,
-    TypeName,
-    Unknown,
-    Value,
-    copied,
-    dim3,
-)
+from wmmadiag.hostcode.values import Cell, FunctionName, Items, Pointer, Struct, TypeName, Unknown, Value, copied, dim3
 
 _VECTORS = ("std::vector", "vector", "thrust::device_vector", "thrust::host_vector", "device_vector", "host_vector",
             "std::array", "array", "thrust::universal_vector")  # fmt: skip

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from wmmadiag.csource.nodes import Node, bare
 from wmmadiag.csource.variables import Variable
-from wmmadiag.hostcode.classes import (
-    bind_parameters,
-    constructed,
-)
+from wmmadiag.hostcode.classes import bind_parameters, constructed
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.expressions import argument_values

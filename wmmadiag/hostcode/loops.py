@@ -56,12 +56,7 @@ def _do(machine: Machine, node: Node, scope: Scope) -> Signal:
 
 
 def _loop(
-    machine: Machine,
-    node: Node,
-    condition: Node | None,
-    body: Node | None,
-    scope: Scope,
-    advance: Callable[[], None],
+    machine: Machine, node: Node, condition: Node | None, body: Node | None, scope: Scope, advance: Callable[[], None]
 ) -> Signal:
     """A loop: a short one turn by turn, one that launches once, and all turns of a long one at once, by its index."""
     if body is None:

@@ -42,10 +42,7 @@ def arches_of(text: str, backend: str, probes: Sequence[Probe] = ()) -> tuple[st
 
 
 def ask_all(
-    probes: Sequence[Probe],
-    arches: Sequence[str],
-    machine: Platform,
-    progress: Callable[[str], None] = lambda _: None,
+    probes: Sequence[Probe], arches: Sequence[str], machine: Platform, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[list[Answered], list[str]]:
     """All answers, probe by probe, each in the order of the architectures; and those that the compiler does not know.
 

@@ -316,11 +316,7 @@ class DeviceHalf:
         return module, known | dict(own)
 
     def _loaded(
-        self,
-        compilation: Compilation,
-        entry: Entry,
-        unit: int | None,
-        addresses: Mapping[str, int],
+        self, compilation: Compilation, entry: Entry, unit: int | None, addresses: Mapping[str, int]
     ) -> DeviceKernel:
         """Make a kernel ready.
 

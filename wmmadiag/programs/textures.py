@@ -26,10 +26,7 @@ _OUTSIDE = {"trap": 0, "clamp": 1, "zero": 2}
 _HEADER = re.compile(r"^\.address_size\s+64", re.MULTILINE)
 _SIGNATURES = {
     **{
-        f"{OURS}tex_{name}": (
-            "align 16 .b8 r[16]",
-            ("b64", *("b32" if one == "l" else "f32" for one in coordinates)),
-        )
+        f"{OURS}tex_{name}": ("align 16 .b8 r[16]", ("b64", *("b32" if one == "l" else "f32" for one in coordinates)))
         for name, coordinates in (*_GEOMETRIES.items(), *_CUBES.items())
     },
     f"{OURS}texel": ("align 16 .b8 r[16]", ("b64", "b32")),

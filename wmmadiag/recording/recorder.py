@@ -187,11 +187,7 @@ def rules() -> tuple[Rule, ...]:
 
 
 def run_of(
-    kernels: Sequence[KernelRun],
-    unchecked: Sequence[Unchecked] = (),
-    *,
-    command: str = "",
-    seconds: float = 0.0,
+    kernels: Sequence[KernelRun], unchecked: Sequence[Unchecked] = (), *, command: str = "", seconds: float = 0.0
 ) -> Run:
     """A run of what was checked, with the time and this machine's versions."""
     started = datetime.now(timezone.utc).replace(microsecond=0).isoformat().replace("+00:00", "Z")

@@ -50,10 +50,7 @@ def _merged(found: Iterable[LineMark]) -> list[LineMark]:
             continue
         worse = seen if not seen.accepted else mark
         groups[key] = replace(
-            seen,
-            cases=tuple(dict.fromkeys(seen.cases + mark.cases)),
-            level=worse.level,
-            accepted=worse.accepted,
+            seen, cases=tuple(dict.fromkeys(seen.cases + mark.cases)), level=worse.level, accepted=worse.accepted
         )
     return list(groups.values())
 

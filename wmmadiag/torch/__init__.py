@@ -80,11 +80,7 @@ __all__ = ["KernelFindings", "load", "load_inline"]
 
 _PATCHES = (
     ("DeviceType.h", "constexpr DeviceType kCUDA = DeviceType::CUDA;", "constexpr DeviceType kCUDA = DeviceType::CPU;"),
-    (
-        "Device.h",
-        "return type_ == DeviceType::CUDA;",
-        "return type_ == DeviceType::CUDA || type_ == DeviceType::CPU;",
-    ),
+    ("Device.h", "return type_ == DeviceType::CUDA;", "return type_ == DeviceType::CUDA || type_ == DeviceType::CPU;"),
 )
 """File of torch's headers, what stands there once, what an extension reads instead: the device is the CPU."""
 

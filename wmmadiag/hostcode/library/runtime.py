@@ -18,17 +18,7 @@ from wmmadiag.hostcode.places import place_of, recast
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term, number
 from wmmadiag.hostcode.types import bytes_of, plain, pointee, split_template
-from wmmadiag.hostcode.values import (
-    Cell,
-    HostAddress,
-    Items,
-    KernelName,
-    Pointer,
-    Struct,
-    Unknown,
-    Value,
-    dim3,
-)
+from wmmadiag.hostcode.values import Cell, HostAddress, Items, KernelName, Pointer, Struct, Unknown, Value, dim3
 
 # What a program that asks its device is told: a small number of processors keeps persistent kernels short.
 _PROPERTIES = {

@@ -17,17 +17,7 @@ from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term, combined, number, product
 from wmmadiag.hostcode.types import bytes_of
-from wmmadiag.hostcode.values import (
-    Cell,
-    Closure,
-    Items,
-    Pointer,
-    Struct,
-    Tensor,
-    TypeName,
-    Unknown,
-    Value,
-)
+from wmmadiag.hostcode.values import Cell, Closure, Items, Pointer, Struct, Tensor, TypeName, Unknown, Value
 
 # c10/core/ScalarType.h: names of element types → C types.
 DTYPES = {

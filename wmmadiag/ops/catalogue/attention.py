@@ -142,13 +142,7 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
 
 
 def _rows(
-    part: ScoreRows,
-    v: Doubles,
-    o: Doubles,
-    scale: float,
-    model: Arithmetic,
-    terms: ScoreTerms,
-    parameters: Values,
+    part: ScoreRows, v: Doubles, o: Doubles, scale: float, model: Arithmetic, terms: ScoreTerms, parameters: Values
 ) -> tuple[Doubles, Doubles]:
     """Errors of O (rows, Dv) and of the log-sum-exp (rows,) for some rows of one head, outputs' rounding aside."""
     depth, keys = part.q.shape[1], part.k.shape[0]

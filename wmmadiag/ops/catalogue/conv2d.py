@@ -173,10 +173,7 @@ OPERATION = Operation(
     apart={("R", "S"): 2},
     untiled=("H", "W"),
     # U and V are strides; P and Q beside them are the output's extents, or padding.
-    dialects=(
-        {"u": "strideh", "v": "stridew", "p": "padh", "q": "padw"},
-        {"u": "strideh", "v": "stridew"},
-    ),
+    dialects=({"u": "strideh", "v": "stridew", "p": "padh", "q": "padw"}, {"u": "strideh", "v": "stridew"}),
     derived={"stride": "stride", "pad": "pad padding", "dilation": "dilation"},
     # The second has no extent that another one has, and windows that overhang each edge.
     cases=(

@@ -80,8 +80,5 @@ OPERATION = Operation(
         excludes=(EXPONENTIAL, ACTIVATION),
         open="its source does not tell how the matrices of the groups lie",
     ),
-    choices=(
-        EACH_B_STORED,
-        *types_of_products("a"),
-    ),
+    choices=(EACH_B_STORED, *types_of_products("a")),
 )

@@ -11,11 +11,7 @@ from wmmadiag.ops.parts.rounding import Doubles
 
 
 def layernorm(
-    rows: NDArray[Any],
-    weight: NDArray[Any] | None = None,
-    bias: NDArray[Any] | None = None,
-    *,
-    eps: float = 1e-5,
+    rows: NDArray[Any], weight: NDArray[Any] | None = None, bias: NDArray[Any] | None = None, *, eps: float = 1e-5
 ) -> tuple[Doubles, Doubles, Doubles]:
     """(x − mean)/√(variance + eps)·weight + bias along the last axis, with the biased variance.
 

@@ -124,9 +124,5 @@ OPERATION = Operation(
         parts=("gemm", "softmax", "cross_entropy"),
         needs=(TENSOR_CORES, EXPONENTIAL),
     ),
-    choices=(
-        weights_lie("W", "w", "NK"),
-        kept_in("x", "logits", "logits_dtype", *NARROW),
-        *types_of_products("x"),
-    ),
+    choices=(weights_lie("W", "w", "NK"), kept_in("x", "logits", "logits_dtype", *NARROW), *types_of_products("x")),
 )

@@ -63,8 +63,5 @@ OPERATION = replace(
     oracle=_oracle,
     bound=_bound,
     signs=norms.signs("rmsnorm rms rootmeansquare addrmsnorm fusedaddrmsnorm"),
-    choices=(
-        norms.column_factor("weight", "the weight itself", "1 + the weight, as Gemma has it"),
-        *norms.CHOICES,
-    ),
+    choices=(norms.column_factor("weight", "the weight itself", "1 + the weight, as Gemma has it"), *norms.CHOICES),
 )

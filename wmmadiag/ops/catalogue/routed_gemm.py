@@ -111,8 +111,5 @@ OPERATION = Operation(
         excludes=(EXPONENTIAL, ACTIVATION),
         open="its source does not tell how the matrices of experts lie",
     ),
-    choices=(
-        EACH_B_STORED,
-        *types_of_products("a"),
-    ),
+    choices=(EACH_B_STORED, *types_of_products("a")),
 )

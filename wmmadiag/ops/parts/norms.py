@@ -55,10 +55,7 @@ NUMBERS: Mapping[str, Parameter] = {
 }
 """For kernels that take a number where others take an array."""
 NORMALISED_KEPT = kept_in("x", "normalised values", "normalized_dtype", *NARROW)
-CHOICES: tuple[Choice, ...] = (
-    NORMALISED_KEPT,
-    kept_in("x", "sums with the residual", "sum_dtype", *NARROW),
-)
+CHOICES: tuple[Choice, ...] = (NORMALISED_KEPT, kept_in("x", "sums with the residual", "sum_dtype", *NARROW))
 
 
 def eps(usual: str, meaning: str) -> Parameter:

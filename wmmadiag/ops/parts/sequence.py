@@ -37,7 +37,7 @@ CAUSAL_SPELLINGS = "causal iscausal usecausal"
 # log2(e) times the scale: exp(x) is exp2(x · log2(e)).
 DERIVED: Mapping[str, str] = {
     "({scale}) * 1.4426950408889634": "scalelog2 softmaxscalelog2 smscalelog2 scalesoftmaxlog2 scalelog2e "
-    "qkscalelog2 softmaxscalelog2e",
+    "qkscalelog2 softmaxscalelog2e"
 }
 
 SOFTCAP: Mapping[str, Parameter] = {
@@ -68,10 +68,7 @@ ADDED: Mapping[str, Role] = {
     ),
 }
 
-CASES: tuple[Mapping[str, int], ...] = (
-    {"B": 1, "H": 1, "S": 64, "D": 64},
-    {"B": 2, "H": 3, "S": 128, "D": 64},
-)
+CASES: tuple[Mapping[str, int], ...] = ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 3, "S": 128, "D": 64})
 # Multiples of 64, because many kernels ask for that.
 
 OF_HEADS = Operation(

@@ -17,12 +17,12 @@ PRODUCTS: Mapping[str, Parameter] = {
 """Of matrix products."""
 
 EXPONENTIALS: Mapping[str, Parameter] = {
-    "exp_dtype": Parameter("word", "f32", "type of the exponentials", ("f16", "bf16", "f32", "f64")),
+    "exp_dtype": Parameter("word", "f32", "type of the exponentials", ("f16", "bf16", "f32", "f64"))
 }
 
 
 STEPS: Mapping[str, Parameter] = {
-    "steps": Parameter("word", "any", "the type of each step; any: the working type, f32 or f64", ("any", "as-stored")),
+    "steps": Parameter("word", "any", "the type of each step; any: the working type, f32 or f64", ("any", "as-stored"))
 }
 NARROW = ("auto", "f16", "bf16")
 
