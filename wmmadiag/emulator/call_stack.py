@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wmmadiag.emulator.decoded import SPACES, Decoded, Value
+from wmmadiag.emulator.decoded import Decoded, Value
 from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.memory_layout import align_up
 from wmmadiag.emulator.modifiers import pack
@@ -62,13 +62,11 @@ class CallStack:
 
     def call(self, function: PtxFunction, returns: Sequence[Operand], arguments: Sequence[Operand]) -> None:
         """Emit a call of a recursive function."""
-        select, caller, guard = self._select, self._select.frame, self._select.guard
+        select, caller = self._select, self._select.frame
         called = self._opened(function)
         number = len(called.returns)
         back, skipped = called.frame.label(f"%back {number}"), called.frame.label(f"%skipped {number}")
-        if guard is not None:  # the whole call is skipped by lanes whose guard does not hold
-            select.emit("bra", target=skipped).guard_negated = not guard[1]
-            select.guard = None
+        select.skip_to(skipped)  # the whole call, by lanes whose guard does not hold
         called.returns.append(back)
         formals = [*zip(function.parameters, arguments, strict=True)]
         values = [select.read(actual, one.type) for one, actual in formals if isinstance(one, Register)]
@@ -95,8 +93,7 @@ class CallStack:
                 self._move(formal, called.frame, left, caller, actual, into=False)
             elif (destination := select.write(actual)) is not None:
                 select.move(destination, called.frame.value(formal))
-        select.labels[skipped] = len(select.nodes)
-        select.emit("nop")
+        select.land(skipped)
 
     def finish(self) -> None:
         """Emit the bodies of what was called, and say where the stack begins."""
@@ -110,7 +107,7 @@ class CallStack:
             select.labels[one.frame.label(END)] = len(select.nodes)
             end, number = select.temporary(8), select.temporary(4)
             select.lane("add.s64", end, select.stack_pointer, one.size)
-            self._memory("ld", end, -_NUMBER, number)
+            select.in_local("ld", end, number, -_NUMBER)
             one.dispatch = select.emit("brx.idx", s=(number,), targets=())
         for one in self._functions.values():
             assert one.dispatch is not None
@@ -135,7 +132,7 @@ class CallStack:
         else:
             select.lane("add.s64", inner, select.stack_pointer, caller.stack.size)
         select.lane("add.s64", end, inner, called.size)
-        self._memory("st", end, -_NUMBER, select.constant(number, 4)).text = f"{STACK_FULL}{self._bytes:,} bytes"
+        select.in_local("st", end, select.constant(number, 4), -_NUMBER).text = f"{STACK_FULL}{self._bytes:,} bytes"
         return inner
 
     def _keep(self, caller: Frame) -> list[tuple[Value, int]]:
@@ -151,7 +148,7 @@ class CallStack:
             if not value.bytes:
                 stored = select.temporary(4)
                 select.lane("selp.b32", stored, select.constant(1, 4), select.constant(0, 4), value)
-            self._memory("st", select.stack_pointer, place, stored)
+            select.in_local("st", select.stack_pointer, stored, place)
             kept.append((value, place))
         return kept
 
@@ -163,10 +160,10 @@ class CallStack:
     def _restore(self, value: Value, place: int) -> None:
         select = self._select
         if value.bytes:
-            self._memory("ld", select.stack_pointer, place, value)
+            select.in_local("ld", select.stack_pointer, value, place)
             return
         stored = select.temporary(4)
-        self._memory("ld", select.stack_pointer, place, stored)
+        select.in_local("ld", select.stack_pointer, stored, place)
         select.lane("setp.b32", value, stored, select.constant(0, 4), modifiers=pack({"compare": "ne"}))
 
     def _move(
@@ -186,16 +183,9 @@ class CallStack:
         while done < formal.size:
             width = next(one for one in (8, 4, 2, 1) if one <= formal.size - done and (formal.align % one == 0))
             value = select.temporary(max(width, 2))
-            self._memory("ld", source, at + done, value, width)
-            self._memory("st", target, to + done, value, width)
+            select.in_local("ld", source, value, at + done, width)
+            select.in_local("st", target, value, to + done, width)
             done += width
-
-    def _memory(self, op: str, base: Value, offset: int, value: Value, width: int = 0) -> Decoded:
-        select = self._select
-        return select.emit(
-            op, s=(base,), extra=[value], writes_extra=(0,) if op == "ld" else (), space=SPACES["local"],
-            bytes=width or value.bytes, register_bytes=value.bytes, count=1, immediate=offset,
-        )  # fmt: skip
 
     def _copied(self, value: Value) -> Value:
         copy = self._select.temporary(value.bytes)

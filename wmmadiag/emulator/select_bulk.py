@@ -17,11 +17,9 @@ _STEP = 16
 
 @selects("cp.async.bulk")
 def bulk_copy(select: Selector, instruction: Instruction) -> None:
-    number, guard = len(select.nodes), select.guard
+    number = len(select.nodes)
     again, over = select.frame.label(f"%bulk {number}"), select.frame.label(f"%bulk over {number}")
-    if guard is not None:
-        select.emit("bra", target=over).guard_negated = not guard[1]
-        select.guard = None
+    select.skip_to(over)
     spaces = {role: instruction.attributes[name] for role, name in (("dst", "to"), ("src", "from"))}
     begins = {role: _wide(select, instruction.operand(role), space) for role, space in spaces.items()}
     size = select.resize(select.read(instruction.operand("size"), "u32"), 4)
@@ -30,26 +28,21 @@ def bulk_copy(select: Selector, instruction: Instruction) -> None:
     select.labels[again] = len(select.nodes)
     at_end = select.temporary(0)
     select.lane("setp.u32", at_end, done, size, modifiers=pack({"compare": "ge"}))
-    select.guard = (at_end, False)
     copied = select.frame.label(f"%bulk copied {number}")
-    select.emit("bra", target=copied)
-    select.guard = None
+    select.branch_if(at_end, copied)
     select.lane("cvt.u64.u32", wide, done)
-    words: list[Value | int | None] = [select.temporary(4) for _ in range(4)]
+    words = [select.temporary(4) for _ in range(4)]
     for op, role in (("ld", "src"), ("st", "dst")):
         address = select.temporary(8)
         select.lane("add.u64", address, begins[role], wide)
-        select.emit(
-            op, s=(address,), extra=list(words), writes_extra=tuple(range(4)) if op == "ld" else (),
-            space=SPACES[spaces[role]], bytes=4, register_bytes=4, count=4,
-        )  # fmt: skip
+        space = SPACES[spaces[role]]
+        select.moving(op, words, writes=op == "ld", s=(address,), space=space, bytes=4, register_bytes=4)
     select.lane("add.u32", done, done, select.constant(_STEP, 4))
     select.emit("bra", target=again)
     select.labels[copied] = len(select.nodes)
     if (barrier := instruction.operand("mbar")) is not None:
         _complete(select, barrier, size)
-    select.labels[over] = len(select.nodes)
-    select.emit("nop")
+    select.land(over)
 
 
 @selects("cp.async.bulk.commit_group", "cp.async.bulk.wait_group")

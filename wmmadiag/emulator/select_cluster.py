@@ -104,19 +104,14 @@ def arrive(select: Selector, _instruction: Instruction) -> None:
 
 @selects("barrier.cluster.wait")
 def wait(select: Selector, _instruction: Instruction) -> None:
-    cluster, guard, number = _cluster(select), select.guard, len(select.nodes)
+    cluster, number = _cluster(select), len(select.nodes)
     again, passed = select.frame.label(f"%cluster {number}"), select.frame.label(f"%cluster passed {number}")
-    if guard is not None:
-        select.emit("bra", target=passed).guard_negated = not guard[1]
-        select.guard = None
+    select.skip_to(passed)
     select.labels[again] = len(select.nodes)
     over = select.temporary(0)
     select.emit(
         "mbarrier", d=over, s=(cluster.barrier, cluster.phase), space=SPACES["shared"], flags=_flags("try_wait")
     )
-    select.guard = (over, True)
-    select.emit("bra", target=again)
-    select.guard = None
+    select.branch_if(over, again, negated=True)
     select.lane("xor.b32", cluster.phase, cluster.phase, select.constant(1, 4))
-    select.labels[passed] = len(select.nodes)
-    select.emit("nop")
+    select.land(passed)

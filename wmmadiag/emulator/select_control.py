@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wmmadiag.emulator.contraction import contracted
-from wmmadiag.emulator.decoded import SPACES, Value
+from wmmadiag.emulator.decoded import Value
 from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects
@@ -109,10 +109,9 @@ def call_through_pointer(select: Selector, instruction: Instruction) -> None:
     returns, pointer, arguments = instruction.operands
     if not isinstance(pointer, Register) or not isinstance(returns, Vector) or not isinstance(arguments, Vector):
         raise select.malformed(f"{instruction.text}: the callee is no register")
-    held, number, guard = select.register(pointer), len(select.nodes), select.guard
+    held, number = select.register(pointer), len(select.nodes)
     end = select.frame.label(f"%end of calls {number}")
-    if guard is not None:
-        select.emit("bra", target=end).guard_negated = not guard[1]
+    select.skip_to(end)
     known: dict[int, str] = {}
     for one in targets(select.module, select.frame.function, instruction):
         address = function_address(one.name)
@@ -120,22 +119,17 @@ def call_through_pointer(select: Selector, instruction: Instruction) -> None:
             raise select.unsupported(f"{instruction.text}: {known[address]} and {one.name} have one address")
         after = select.frame.label(f"%not {one.name} {number}")
         other = select.temporary(0)
-        select.guard = None
         holds = select.constant(address, held.bytes)
         select.lane(f"setp.b{8 * held.bytes}", other, held, holds, modifiers=pack({"compare": "ne"}))
-        select.guard = (other, False)
-        select.emit("bra", target=after)
-        select.guard = None
+        select.branch_if(other, after)
         if one.declared_only:
             raise select.unsupported(f"function {one.name} is declared here, and its address is taken")
         _expand_call(select, one, returns.elements, arguments.elements)
         select.guard = None
         select.emit("bra", target=end)
         select.labels[after] = len(select.nodes)
-    select.guard = None
     select.emit("trap").text = NO_FUNCTION
-    select.labels[end] = len(select.nodes)
-    select.emit("nop")
+    select.land(end)
 
 
 def _expand_call(
@@ -182,25 +176,14 @@ def _expand_call(
         destination = select.write(actual)
         if destination is not None:
             select.move(destination, value)
-    select.labels[callee.label(_SKIPPED)] = len(select.nodes)
-    select.emit("nop")  # the labels need an operation to stand before
+    select.land(callee.label(_SKIPPED))
 
 
 def _argument(select: Selector, operand: Operand, width: int) -> Value:
     """The value of a call's argument, loaded from its `.param` variable where it has one."""
     if isinstance(operand, SymbolAddress) and operand.name in select.frame.locations:
         value = select.temporary(width)
-        address = select.address_of(operand.name, operand.offset, 8)
-        select.emit(
-            "ld",
-            s=(address,),
-            extra=[value],
-            writes_extra=(0,),
-            space=SPACES["local"],
-            bytes=width,
-            register_bytes=width,
-            count=1,
-        )
+        select.in_local("ld", select.address_of(operand.name, operand.offset, 8), value)
         return value
     return select.read(operand, f"b{8 * width}")
 
@@ -208,16 +191,7 @@ def _argument(select: Selector, operand: Operand, width: int) -> Value:
 def _return(select: Selector, returns: tuple[Operand, ...], value: Value) -> None:
     for operand in returns:
         if isinstance(operand, SymbolAddress) and operand.name in select.frame.locations:
-            address = select.address_of(operand.name, 0, 8)
-            select.emit(
-                "st",
-                s=(address,),
-                extra=[value],
-                space=SPACES["local"],
-                bytes=value.bytes,
-                register_bytes=value.bytes,
-                count=1,
-            )
+            select.in_local("st", select.address_of(operand.name, 0, 8), value)
         elif (destination := select.write(operand)) is not None:
             select.move(destination, value)
 

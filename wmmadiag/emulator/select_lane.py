@@ -75,14 +75,7 @@ def pack_vector(select: Selector, instruction: Instruction) -> None:
     target, source = instruction.specs
     d = select.write(instruction.operands[0], target.type) or select.temporary(width_of(target.type))
     elements = [select.read(element, source.type) for element in select.elements(instruction.operands[1])]
-    select.emit(
-        "mov.pack",
-        d=d,
-        extra=list(elements),
-        count=len(elements),
-        bytes=WIDTHS[source.type] // 8,
-        register_bytes=d.bytes,
-    )
+    select.moving("mov.pack", elements, writes=False, d=d, bytes=WIDTHS[source.type] // 8, register_bytes=d.bytes)
 
 
 @selects("mov.unpack.b16", "mov.unpack.b32", "mov.unpack.b64", "mov.unpack.b128")
@@ -90,15 +83,8 @@ def unpack_vector(select: Selector, instruction: Instruction) -> None:
     target, source = instruction.specs
     value = select.read(instruction.operands[1], source.type)
     elements = [select.write(element, target.type) for element in select.elements(instruction.operands[0])]
-    select.emit(
-        "mov.unpack",
-        s=(value,),
-        extra=list(elements),
-        writes_extra=tuple(range(len(elements))),
-        count=len(elements),
-        bytes=WIDTHS[target.type] // 8,
-        register_bytes=value.bytes,
-    )
+    width = WIDTHS[target.type] // 8
+    select.moving("mov.unpack", elements, writes=True, s=(value,), bytes=width, register_bytes=value.bytes)
 
 
 _SIDE_BY_SIDE = {
@@ -162,9 +148,5 @@ def is_space(select: Selector, instruction: Instruction) -> None:
     space = instruction.attributes["space"]
     if space not in SPACES:  # constants and parameters lie among global addresses here
         raise select.unsupported(f"{instruction.text} is not emulated")
-    select.emit(
-        "isspacep",
-        d=select.write(instruction.operands[0]),
-        s=(select.read(instruction.operands[1], "u64"),),
-        space=SPACES[space],
-    )
+    d, address = select.write(instruction.operands[0]), select.read(instruction.operands[1], "u64")
+    select.emit("isspacep", d=d, s=(address,), space=SPACES[space])

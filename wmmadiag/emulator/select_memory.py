@@ -42,38 +42,23 @@ def load(select: Selector, instruction: Instruction) -> None:
     register_bytes = widths.pop() if widths else width_of(type_name)
     if type_name.startswith("s"):
         flags |= SIGN_EXTEND
-    select.emit(
-        "ld",
-        s=(base,),
-        extra=list(targets),
-        writes_extra=tuple(range(len(targets))),
-        space=space,
-        bytes=WIDTHS[type_name] // 8,
-        register_bytes=register_bytes,
-        count=len(targets),
-        flags=flags | _order(instruction),
-        immediate=offset,
-    )
+    select.moving(
+        "ld", targets, writes=True, s=(base,), space=space, bytes=WIDTHS[type_name] // 8,
+        register_bytes=register_bytes, flags=flags | _order(instruction), immediate=offset,
+    )  # fmt: skip
 
 
 @selects("st")
 def store(select: Selector, instruction: Instruction) -> None:
     type_name = instruction.attributes["type"]
     base, offset, flags, space = select.address(instruction.operand("addr"), instruction.attributes["space"])
-    sources: list[Value] = [select.read(element, type_name) for element in select.elements(instruction.operand("b"))]
+    sources = [select.read(element, type_name) for element in select.elements(instruction.operand("b"))]
     register_bytes = max(value.bytes for value in sources)
     sources = [select.resize(value, register_bytes) for value in sources]
-    select.emit(
-        "st",
-        s=(base,),
-        extra=list(sources),
-        space=space,
-        bytes=WIDTHS[type_name] // 8,
-        register_bytes=register_bytes,
-        count=len(sources),
-        flags=flags | _order(instruction),
-        immediate=offset,
-    )
+    select.moving(
+        "st", sources, writes=False, s=(base,), space=space, bytes=WIDTHS[type_name] // 8,
+        register_bytes=register_bytes, flags=flags | _order(instruction), immediate=offset,
+    )  # fmt: skip
 
 
 _ATOMIC_OPS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
@@ -198,10 +183,8 @@ def barrier_wait(select: Selector, instruction: Instruction) -> None:
     parity = instruction.operand("parity")
     d = select.write(instruction.operands[0], "pred") or select.temporary(0)
     op = instruction.op.removeprefix("mbarrier.")
-    if parity is not None:
-        _barrier(select, instruction, op, d, parity)
-    else:
-        _barrier(select, instruction, op, d, instruction.operand("state"), WIDE_STATE)
+    waited, flags = (instruction.operand("state"), WIDE_STATE) if parity is None else (parity, 0)
+    _barrier(select, instruction, op, d, waited, flags)
 
 
 @selects("cp.async.mbarrier.arrive")

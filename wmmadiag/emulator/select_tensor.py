@@ -115,16 +115,7 @@ def move_matrices(select: Selector, instruction: Instruction) -> None:
     values = [
         (select.write(element) or select.temporary(4)) if loads else select.read(element, "b32") for element in elements
     ]
-    select.emit(
-        instruction.op,
-        s=(base,),
-        extra=list(values),
-        writes_extra=tuple(range(len(values))) if loads else (),
-        space=space,
-        count=len(values),
-        flags=flags,
-        immediate=offset,
-    )
+    select.moving(instruction.op, values, writes=loads, s=(base,), space=space, flags=flags, immediate=offset)
 
 
 @selects("movmatrix")

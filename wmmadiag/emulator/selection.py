@@ -6,7 +6,7 @@ An operation without one is a lane operation, if the engine has it; otherwise it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -157,6 +157,35 @@ class Selector:
     def lane(self, op: str, d: Value, *sources: Value, modifiers: int = 0) -> None:
         """Append a lane operation with one destination."""
         self.emit(op, d=d, s=sources, modifiers=modifiers, together=True)
+
+    def moving(self, op: str, values: Sequence[Value | None], *, writes: bool, **fields: object) -> Decoded:
+        """Append an operation on several registers, all of them read or all written."""
+        written = tuple(range(len(values))) if writes else ()
+        return self.emit(op, extra=list(values), writes_extra=written, count=len(values), **fields)
+
+    def in_local(self, op: str, base: Value, value: Value, offset: int = 0, width: int = 0) -> Decoded:
+        """Append an "ld" or "st" of local memory, as many bytes as the register has where `width` says no other."""
+        return self.moving(
+            op, [value], writes=op == "ld", s=(base,), space=SPACES["local"], bytes=width or value.bytes,
+            register_bytes=value.bytes, immediate=offset,
+        )  # fmt: skip
+
+    def skip_to(self, target: str) -> None:
+        """Lanes whose guard does not hold go there; what follows is without a guard."""
+        if self.guard is not None:
+            self.emit("bra", target=target).guard_negated = not self.guard[1]
+        self.guard = None
+
+    def branch_if(self, holds: Value, target: str, *, negated: bool = False) -> None:
+        """Append a branch for lanes with a predicate; what follows is without a guard."""
+        self.guard = (holds, negated)
+        self.emit("bra", target=target)
+        self.guard = None
+
+    def land(self, *targets: str) -> None:
+        """Labels of branches stand here, before an operation of their own."""
+        self.labels |= dict.fromkeys(targets, len(self.nodes))
+        self.emit("nop")
 
     # Values
 
