@@ -13,7 +13,7 @@ from wmmadiag.cli.bench import table
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.assemble import assemble, nvjitlink
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.work import floating_operations
+from wmmadiag.ops.shapes import floating_operations
 from wmmadiag.subject.card_files.read import load_card
 
 KERNELS = Path(__file__).parents[2] / "kernels"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmmadiag.fragments import memory_access, wmma_map, wmma_shapes
-from wmmadiag.fragments.footprint import footprint
+from wmmadiag.fragments.memory_access import footprint
 from wmmadiag.fragments.shared_requests import SharedRequest, fragment_requests, matrix_rows
 
 SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}

@@ -390,6 +390,6 @@ def _checked_runs(checks: str | Sequence[str], schedules: int) -> tuple[Runs | N
 
 
 def _tracer() -> Tracer:
-    from wmmadiag.provenance.findings import traced_findings
+    from wmmadiag.provenance.trace import traced_findings
 
     return traced_findings

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from wmmadiag.api.fragment_forms import FragmentForm, find
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, memory_access, mma_map, wmma_map
-from wmmadiag.fragments.footprint import AccessFootprint, footprint
+from wmmadiag.fragments.memory_access import AccessFootprint, footprint
 from wmmadiag.fragments.shared_requests import ROW, SharedRequest, fragment_requests, matrix_rows
 from wmmadiag.results.fragment_layout import BankPass, FragmentLayout, Holder, Memory
 

@@ -12,7 +12,7 @@ import numpy as np
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.parts.score_terms import score_terms
-from wmmadiag.ops.work import floating_operations
+from wmmadiag.ops.shapes import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.card_session import session_for

@@ -23,7 +23,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.fragments import ELEMENT_BITS, memory_access, wmma_map
-from wmmadiag.fragments.footprint import footprint
+from wmmadiag.fragments.memory_access import footprint
 from wmmadiag.fragments.shared_requests import fragment_requests
 from wmmadiag.ptx.meaning import meaning
 

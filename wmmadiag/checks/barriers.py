@@ -20,6 +20,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.flow import SharedBy as Among
 from wmmadiag.checks.flow import flow_of
 from wmmadiag.checks.naming import thread_name, user_line
+from wmmadiag.checks.ranges import runs
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.place import Place
 
@@ -121,13 +122,8 @@ def _kept_away(context: Context, pc: int) -> tuple[Place | None, bool, bool]:
 
 def _lanes(mask: int) -> str:
     """Lanes of a mask in words: "lanes 0-15", "lane 3"."""
-    ranges: list[tuple[int, int]] = []
-    for lane in (lane for lane in range(32) if mask >> lane & 1):
-        if ranges and ranges[-1][1] == lane - 1:
-            ranges[-1] = (ranges[-1][0], lane)
-        else:
-            ranges.append((lane, lane))
-    parts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges]
+    stretches = runs(lane for lane in range(32) if mask >> lane & 1)
+    parts = [str(a) if a == b else f"{a}-{b}" for a, b in stretches]
     return f"lane{'s' * ((mask & 0xFFFFFFFF).bit_count() != 1)} {', '.join(parts)}"
 
 

@@ -14,7 +14,7 @@ Good:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wmmadiag.checks.finding import Finding, Level
@@ -67,121 +67,106 @@ def function_name(symbol: str) -> str:
     return str(words[-1]) if words else symbol
 
 
-def _cooperative(context: Context) -> Sequence[Finding]:
+def _cooperative(context: Context) -> Iterator[Finding]:
     """A grid barrier in a kernel that the source launches as any other: the kernel dies there."""
     if not context.kernel.layout.grid_workspace:
-        return ()
+        return
     host = _host(context)
     if host is None or not host.lines or _COOPERATIVE.search(host.asked.text):
-        return ()
-    return (
-        Finding(
-            check="resources",
-            kind="not-cooperative",
-            level=Level.ERROR,
-            message=f"{host.kernel} waits for its whole grid, but is not launched cooperatively: it dies at "
-            "grid.sync()",
-            place=Place(_place(context).file, host.lines[0]),
-            hint="launch it with cudaLaunchCooperativeKernel, with no more blocks than fit on the chip at one time",
-        ),
+        return
+    yield Finding(
+        check="resources",
+        kind="not-cooperative",
+        level=Level.ERROR,
+        message=f"{host.kernel} waits for its whole grid, but is not launched cooperatively: it dies at grid.sync()",
+        place=Place(_place(context).file, host.lines[0]),
+        hint="launch it with cudaLaunchCooperativeKernel, with no more blocks than fit on the chip at one time",
     )
 
 
-def _opt_in(context: Context) -> Sequence[Finding]:
+def _opt_in(context: Context) -> Iterator[Finding]:
     total = context.kernel.dynamic_offset + context.launch.shared_bytes
     if context.launch.shared_bytes == 0 or total <= _WITHOUT_OPT_IN:
-        return ()
+        return
     host = _host(context)
     if host is None or not host.lines:
-        return ()
+        return
     if _OPT_IN.search(host.asked.text):
-        return _small_opt_in(context, host)
-    return (
-        Finding(
-            check="resources",
-            kind="missing-opt-in",
-            level=Level.ERROR,
-            message=f"{host.kernel} is launched with {total:,} bytes of shared memory and no opt-in: the launch fails",
-            place=Place(_place(context).file, host.lines[0]),
-            detail=(f"above {_WITHOUT_OPT_IN:,} bytes a launch needs cudaFuncSetAttribute; this file never calls it",),
-            hint=f"call cudaFuncSetAttribute({host.kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before "
-            "it",
-        ),
+        yield from _small_opt_in(context, host)
+        return
+    yield Finding(
+        check="resources",
+        kind="missing-opt-in",
+        level=Level.ERROR,
+        message=f"{host.kernel} is launched with {total:,} bytes of shared memory and no opt-in: the launch fails",
+        place=Place(_place(context).file, host.lines[0]),
+        detail=(f"above {_WITHOUT_OPT_IN:,} bytes a launch needs cudaFuncSetAttribute; this file never calls it",),
+        hint=f"call cudaFuncSetAttribute({host.kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before it",
     )
 
 
-def _small_opt_in(context: Context, host: HostCalls) -> Sequence[Finding]:
+def _small_opt_in(context: Context, host: HostCalls) -> Iterator[Finding]:
     known = host.opt_ins()
     if not known or any(amount >= context.launch.shared_bytes for _, amount in known):
-        return ()
+        return
     # A source that launches with as much as it opts in to is consistent: it is the launch that is another one.
     if any(asked <= amount for asked in host.launched_bytes() for _, amount in known):
-        return ()
+        return
     line, amount = max(known, key=lambda one: one[1])
-    return (
-        Finding(
-            check="resources",
-            kind="small-opt-in",
-            level=Level.ERROR,
-            message=f"{host.kernel} is launched with {context.launch.shared_bytes:,} bytes of dynamic shared memory, "
-            f"but opts in to {amount:,}: the launch fails",
-            place=Place(_place(context).file, line),
-            hint="give cudaFuncSetAttribute the bytes that the launch asks for",
-        ),
+    yield Finding(
+        check="resources",
+        kind="small-opt-in",
+        level=Level.ERROR,
+        message=f"{host.kernel} is launched with {context.launch.shared_bytes:,} bytes of dynamic shared memory, "
+        f"but opts in to {amount:,}: the launch fails",
+        place=Place(_place(context).file, line),
+        hint="give cudaFuncSetAttribute the bytes that the launch asks for",
     )
 
 
-def _registers(context: Context) -> Sequence[Finding]:
+def _registers(context: Context) -> Iterator[Finding]:
     """Findings from what ptxas said."""
     use = context.resources
     if use is None:
-        return ()
-    found = []
+        return
     x, y, z = context.launch.block
     warps = -(-x * y * z // 32)
     asked = -(-use.registers // _REGISTER_UNIT) * _REGISTER_UNIT * 32 * warps
     if asked > _REGISTERS:
-        found.append(
-            Finding(
-                check="resources",
-                kind="too-many-registers",
-                level=Level.ERROR,
-                message=f"a block of {x * y * z} threads needs {asked:,} registers, the chip has {_REGISTERS:,}: "
-                "the launch fails",
-                place=_place(context),
-                detail=(f"{use.registers} registers per thread for {use.arch}",),
-                hint=f"declare __launch_bounds__({x * y * z}), or launch fewer threads",
-            )
+        yield Finding(
+            check="resources",
+            kind="too-many-registers",
+            level=Level.ERROR,
+            message=f"a block of {x * y * z} threads needs {asked:,} registers, the chip has {_REGISTERS:,}: "
+            "the launch fails",
+            place=_place(context),
+            detail=(f"{use.registers} registers per thread for {use.arch}",),
+            hint=f"declare __launch_bounds__({x * y * z}), or launch fewer threads",
         )
     if use.spill_stores or use.spill_loads:
-        found.append(
-            Finding(
-                check="resources",
-                kind="spills",
-                level=Level.ADVICE,
-                message=f"registers are spilled to local memory: {use.spill_stores:,} bytes of stores and "
-                f"{use.spill_loads:,} of loads per thread",
-                place=_place(context),
-                detail=(f"{use.registers} registers per thread for {use.arch}",),
-                hint="use smaller tiles per warp, or allow more registers (launch bounds, --maxrregcount)",
-            )
+        yield Finding(
+            check="resources",
+            kind="spills",
+            level=Level.ADVICE,
+            message=f"registers are spilled to local memory: {use.spill_stores:,} bytes of stores and "
+            f"{use.spill_loads:,} of loads per thread",
+            place=_place(context),
+            detail=(f"{use.registers} registers per thread for {use.arch}",),
+            hint="use smaller tiles per warp, or allow more registers (launch bounds, --maxrregcount)",
         )
-    return found
 
 
-def _local_memory(context: Context) -> Sequence[Finding]:
+def _local_memory(context: Context) -> Iterator[Finding]:
     size = sum(variable.size for variable in context.kernel.entry.variables if variable.space is Space.LOCAL)
     if size == 0:
-        return ()
-    return (
-        Finding(
-            check="resources",
-            kind="local-memory",
-            level=Level.ADVICE,
-            message=f"{size:,} bytes of each thread's arrays lie in local memory",
-            place=_place(context),
-            hint="index small arrays by constants (unroll the loop), so that they can stay in registers",
-        ),
+        return
+    yield Finding(
+        check="resources",
+        kind="local-memory",
+        level=Level.ADVICE,
+        message=f"{size:,} bytes of each thread's arrays lie in local memory",
+        place=_place(context),
+        hint="index small arrays by constants (unroll the loop), so that they can stay in registers",
     )
 
 

@@ -30,8 +30,7 @@ from wmmadiag.provenance.expected import expected_outputs
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.observed import belonging, unit_roundoff
 from wmmadiag.provenance.outputs import Products
-from wmmadiag.provenance.raw import DerivedProduct, TaggedRun, read_raw
-from wmmadiag.provenance.samples import SampleSpace
+from wmmadiag.provenance.raw import DerivedProduct, SampleSpace, TaggedRun, read_raw
 from wmmadiag.provenance.stages import narrow_of, stages_of
 from wmmadiag.provenance.tags import ArgumentMatrix, Parts, decode, granule_shift, number_matrices, parts, tag_arguments
 from wmmadiag.provenance.trace import engine_table
@@ -288,11 +287,8 @@ class FragmentOrigin:
     def traced(self, view: FragmentView) -> Traced:
         """Provenance and oracle; the machine is where it was, afterwards."""
         if self._found is None:
-            now = self.machine.time
-            try:
+            with self.machine.returning():
                 self._found = self._trace(view)
-            finally:
-                self.machine.seek(now)
         return self._found
 
     def _trace(self, view: FragmentView) -> Traced:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wmmadiag.debugger.arrays import Element, NamedArrays
 from wmmadiag.debugger.conditions import ANY, Conditions
 from wmmadiag.debugger.inspect_fragments import FragmentInspection
+from wmmadiag.debugger.local_variables import local_variable
 from wmmadiag.debugger.registers import raw_register, register_numbers
 from wmmadiag.emulator.decoded import Value
 from wmmadiag.emulator.faults import coordinates
@@ -191,8 +192,6 @@ class Inspection(FragmentInspection):
         if name in self.fragment_names:
             return self.fragment(name)
         if name in self.locals and self.local_here(name):  # it hides an argument, and a card's name for one
-            from wmmadiag.debugger.local_variables import local_variable
-
             return local_variable(self, name)
         builtin = self.builtin(name)
         if builtin is not None and name not in self.locals:  # a source may have a `warp` and a `lane` of its own
@@ -206,8 +205,6 @@ class Inspection(FragmentInspection):
             return self.arrays.values(self.arrays.element(self.case.arguments[by_position].spec.name))
         if name not in self.locals:
             raise self._unknown(name)
-        from wmmadiag.debugger.local_variables import local_variable
-
         return local_variable(self, name)
 
     def local_here(self, name: str) -> bool:
@@ -296,14 +293,11 @@ class Inspection(FragmentInspection):
             ConfigurationError: there is no such element.
         """
         element = self.arrays.element(text)
-        now = self.machine.time
         only = self.machine.block if element.space == "shared" else ANY
         floor = self.machine.block_starts[-1] if element.space == "shared" else 0
         watch = Conditions(watches=(element.watch(block=only),))
-        try:
+        with self.machine.returning() as now:
             stop = self.machine.last_before(watch, now + 1, floor)
-        finally:
-            self.machine.seek(now)
         if stop is None or stop.reason != "watch":
             return None
         place = self.lines.places[stop.pc]

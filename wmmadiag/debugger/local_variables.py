@@ -224,10 +224,7 @@ def _fits(value: Value, written: str, kind: _Storage) -> bool:
 def _last_executed(session: Inspection, pcs: Iterable[int]) -> int | None:
     """Which of these the selected warp ran last in this block."""
     machine = session.machine
-    now = machine.time
     only = Conditions(before=session.lines.table(pcs), block=machine.block, warp=session.warp)
-    try:
+    with machine.returning() as now:
         stop = machine.last_before(only, now, machine.block_starts[-1])
-    finally:
-        machine.seek(now)
     return None if stop is None else stop.pc

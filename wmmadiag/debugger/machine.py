@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -230,6 +231,15 @@ class StoppableLaunch:
         """
         if not self._native.seek(max(time, 0)):
             raise KeyboardInterrupt
+
+    @contextmanager
+    def returning(self) -> Iterator[int]:
+        """Come back to the present time, which it gives, whatever happens meanwhile."""
+        now = self.time
+        try:
+            yield now
+        finally:
+            self.seek(now)
 
     def last_before(self, conditions: Conditions, time: int, floor: int = 0) -> Stop | None:
         """The last moment in [floor, time) at which a condition was met, or None.

@@ -123,11 +123,10 @@ class Position(Inspection):
         self.warp = standing.warp
         return self._moment_at(reason, words, standing.pc)
 
-    def _moment_at(self, reason: str, words: str, pc: int) -> Moment:
-        place = self.lines.places[pc]
-        return Moment(
-            reason, words, place, self.block, self.warp, self.lane, self.time, pc, self.lines.source_line(place)
-        )
+    def _moment_at(self, reason: str, words: str, pc: int | None = None) -> Moment:
+        place = None if pc is None else self.lines.places[pc]
+        code = "" if place is None else self.lines.source_line(place)
+        return Moment(reason, words, place, self.block, self.warp, self.lane, self.time, pc, code)
 
     def _ended(self, reason: str, words: str) -> Moment:
         place = self.machine.fault_place
@@ -136,11 +135,8 @@ class Position(Inspection):
             _, self.warp, self.lane, pc = place
             return self._moment_at("fault", error.message if error is not None else "the launch died", pc)
         if self.machine.next is None:
-            words = words or "the launch has ended"
-            return Moment("finished", words, None, self.block, self.warp, self.lane, self.time, None)
-        return Moment(
-            reason, words or f"warp {self.warp} has exited", None, self.block, self.warp, self.lane, self.time, None
-        )
+            return self._moment_at("finished", words or "the launch has ended")
+        return self._moment_at(reason, words or f"warp {self.warp} has exited")
 
     def _moment(self, stop: Stop, reason: str = "") -> Moment:
         if stop.reason in ("finished", "fault"):

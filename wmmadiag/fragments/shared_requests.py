@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.fragments.footprint import AccessFootprint
 from wmmadiag.fragments.map import FragmentMap
+from wmmadiag.fragments.memory_access import AccessFootprint
 
 BANKS = 32
 WORD = 4  # bytes that a bank serves per pass

@@ -158,3 +158,19 @@ def _check_spread(found: _Extents, name: str, role: Role, parameters: Values) ->
             over.pop(0)
         extents = "×".join(map(str, over))
         raise ShapeMismatch(name, f"'{name}' {list(own)} cannot be spread over {extents}, its axes {role.axes}")
+
+
+def floating_operations(operation: Operation, shapes: Mapping[str, Shape], parameters: Values) -> float:
+    """Multiplications and additions of the matrix products; 0.0 for what has none or is not known.
+
+    Args:
+        shapes: logical shape by role.
+        parameters: evaluated.
+    """
+    if not operation.work:
+        return 0.0
+    try:
+        extents = extents_of(operation, shapes, parameters)
+        return float(evaluate(operation.work, {**numbers_of(parameters), **extents}.__getitem__))
+    except (ShapeMismatch, ExpressionError, KeyError):
+        return 0.0

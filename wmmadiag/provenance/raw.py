@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wmmadiag.provenance.tags import DecodedTag, decode
 
 _NO_PC = 0xFFFFFFFF
@@ -156,3 +159,32 @@ def read_raw(findings: Iterable[Mapping[str, Any]]) -> TaggedRun:
 
 def _pc(value: int) -> int | None:
     return None if value == _NO_PC else int(value)
+
+
+_DTYPE = np.dtype(
+    [("pc", "<u4"), ("group", "<u4"), ("tag", "<u8"), ("bits", "<u8"), ("where", "<u4"), ("block", "<u4")]
+)
+_CAPACITY = 1 << 19
+_MOST = 1 << 15
+
+
+class SampleSpace:
+    """Memory for the engine's samples.
+
+    Args:
+        capacity: samples of a run.
+        most: samples of one instruction in one role.
+    """
+
+    def __init__(self, capacity: int = _CAPACITY, most: int = _MOST) -> None:
+        self.capacity, self.most = capacity, most
+        self._array: NDArray[Any] = np.empty(capacity, _DTYPE)
+
+    @property
+    def address(self) -> int:
+        """Of the first sample, for the engine."""
+        return int(self._array.ctypes.data)
+
+    def taken(self, count: int) -> NDArray[Any]:
+        """The first `count` samples, in the order of execution."""
+        return self._array[:count]

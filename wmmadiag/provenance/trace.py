@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.run import emulator_of, reported
 from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.launch import LoadedKernel
+from wmmadiag.place import Place
 from wmmadiag.provenance.departures import stages_and_root
 from wmmadiag.provenance.disagreements import Classifier
 from wmmadiag.provenance.expected import expected_outputs
@@ -13,10 +18,10 @@ from wmmadiag.provenance.model import Disagreement, ProvenanceRun, Stage
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.observed import observe
 from wmmadiag.provenance.outputs import JudgedOutput, Products, judge_output
-from wmmadiag.provenance.raw import TaggedRun, read_raw
-from wmmadiag.provenance.samples import SampleSpace
+from wmmadiag.provenance.raw import SampleSpace, TaggedRun, read_raw
 from wmmadiag.provenance.stages import narrow_of, stages_of
 from wmmadiag.provenance.tags import ArgumentMatrix, TaggedArgument, granule_shift, number_matrices, tag_arguments
+from wmmadiag.results.model import ReportedFinding
 from wmmadiag.subject.binding import BoundCase
 
 
@@ -130,3 +135,20 @@ def _notes(names: Names, raw: TaggedRun, judged: Sequence[JudgedOutput], *, know
                 yield f"{reach.elements} of {reach.of} elements of {output.role} are not followed to their inputs"
     for place, count in sorted(by_line.items()):
         yield f"{place}: {count} sums of operands that are not followed"
+
+
+def traced_findings(case: BoundCase, kernel: LoadedKernel) -> tuple[ReportedFinding, ...]:
+    """Trace a case, bound anew; what disagreed, or why it could not be followed.
+
+    Nothing on a kernel that runs on a GPU alone.
+    """
+    emulated = emulator_of(kernel)
+    if emulated is None:
+        return ()
+    try:
+        run = trace(case, emulated)
+    except WmmadiagError as error:
+        place = error.place or Place("", 0, 0)
+        message = f"values are not followed: {error.message}"
+        return (reported(Finding("provenance", "not-followed", Level.ADVICE, message, place, hint=error.hint)),)
+    return tuple(reported(one.finding()) for one in run.disagreements)

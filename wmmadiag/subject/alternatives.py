@@ -12,7 +12,7 @@ from itertools import chain
 
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.ops import OPERATIONS, Reading
-from wmmadiag.ops.work import floating_operations
+from wmmadiag.ops.shapes import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind, elements_of
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.card_session import MOST_TRIED, CardSession, session_for

@@ -18,7 +18,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS, Operation, Reading, readings
 from wmmadiag.ops.evaluation import judge, reference
 from wmmadiag.ops.model import Arrays
-from wmmadiag.ops.work import floating_operations
+from wmmadiag.ops.shapes import floating_operations
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.placement import place_view

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wmmadiag.debugger.commands.command import Command, Reply, whole
@@ -57,10 +58,6 @@ def _break(interpreter: Interpreter, words: Sequence[str], *, temporary: bool = 
     return Reply(f"breakpoint {made.number}: {what}{more}", {"number": made.number, "where": what})
 
 
-def _tbreak(interpreter: Interpreter, words: Sequence[str]) -> Reply:
-    return _break(interpreter, words, temporary=True)
-
-
 def _watch(interpreter: Interpreter, words: Sequence[str], *, reads: bool = False) -> Reply:
     if not words:
         raise ConfigurationError("watch what?", hint="watch sK[3][5], or watch O[0,1,17,3]")
@@ -76,10 +73,6 @@ def _watch(interpreter: Interpreter, words: Sequence[str], *, reads: bool = Fals
     return Reply(f"breakpoint {made.number}: {what}", {"number": made.number, "where": what})
 
 
-def _awatch(interpreter: Interpreter, words: Sequence[str]) -> Reply:
-    return _watch(interpreter, words, reads=True)
-
-
 def _delete(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     count = interpreter.breakpoints.delete([whole(word, "breakpoint") for word in words])
     return Reply(f"deleted {count} breakpoint{'s' * (count != 1)}", {"deleted": count})
@@ -92,15 +85,12 @@ def _enable(interpreter: Interpreter, words: Sequence[str], *, on: bool = True) 
     return Reply("on" if on else "off")
 
 
-def _disable(interpreter: Interpreter, words: Sequence[str]) -> Reply:
-    return _enable(interpreter, words, on=False)
-
-
 def _places(interpreter: Interpreter) -> Sequence[str]:
     return ("tensor", "nan", *interpreter.session.lines.functions)
 
 
-def _arrays(interpreter: Interpreter) -> Sequence[str]:
+def arrays(interpreter: Interpreter) -> Sequence[str]:
+    """The names of arrays, as words that may follow a command."""
     return tuple(interpreter.session.arrays.parts)
 
 
@@ -108,11 +98,12 @@ GROUP = "where to stop"
 COMMANDS = (
     Command("break", ("b", "br"), _WHERE, "stop before a line, a function, a tensor-core operation; at a NaN",
             _break, GROUP, complete=_places),
-    Command("tbreak", ("tb",), _WHERE, "the same, once", _tbreak, GROUP, complete=_places),
+    Command("tbreak", ("tb",), _WHERE, "the same, once", partial(_break, temporary=True), GROUP, complete=_places),
     Command("watch", ("wa",), "ELEMENT [block N]", "stop after a write to sK[3][5], O[0,1,17,3] or a whole array",
-            _watch, GROUP, complete=_arrays),
-    Command("awatch", (), "ELEMENT [block N]", "the same, also after a read", _awatch, GROUP, complete=_arrays),
+            _watch, GROUP, complete=arrays),
+    Command("awatch", (), "ELEMENT [block N]", "the same, also after a read", partial(_watch, reads=True), GROUP,
+            complete=arrays),
     Command("delete", ("d", "del"), "[NUMBER…]", "delete breakpoints, or all", _delete, GROUP),
     Command("enable", (), "[NUMBER…]", "let breakpoints count", _enable, GROUP),
-    Command("disable", (), "[NUMBER…]", "let them not count", _disable, GROUP),
+    Command("disable", (), "[NUMBER…]", "let them not count", partial(_enable, on=False), GROUP),
 )  # fmt: skip

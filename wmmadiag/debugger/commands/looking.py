@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wmmadiag.debugger.commands.breaking import arrays
 from wmmadiag.debugger.commands.command import Command, Reply, as_numbers, whole
 from wmmadiag.debugger.commands.informing import INFO, info
 from wmmadiag.debugger.commands.running import moment_data
@@ -246,15 +247,11 @@ def _fragments(interpreter: Interpreter) -> Sequence[str]:
     return (*interpreter.session.fragment_names, "a", "b", "c", "d")
 
 
-def _arrays(interpreter: Interpreter) -> Sequence[str]:
-    return tuple(interpreter.session.arrays.parts)
-
-
 GROUP = "what is there"
 COMMANDS = (
     Command("print", ("p",), "NAME[.lanes|.provenance|.expected|.difference] | EXPRESSION | %REGISTER",
             "a fragment, array, register, variable, or an expression: wn * 32 + k0", _print, GROUP, complete=_names),
-    Command("x", (), "ELEMENT [COUNT]", "elements with their bits", _examine, GROUP, complete=_arrays),
+    Command("x", (), "ELEMENT [COUNT]", "elements with their bits", _examine, GROUP, complete=arrays),
     Command("list", ("l",), "[LINE | FIRST,LAST | FUNCTION]", "source, with the warps beside their lines", _list, GROUP,
             True),
     Command("where", ("bt", "backtrace"), "", "where the thread is, and the next instruction", _where, GROUP),
@@ -266,7 +263,7 @@ COMMANDS = (
             _diff, GROUP, complete=_fragments),
     Command("why", (), "[DEPTH]", "the source lines that this one depends on, nearest first; again: those behind them",
             _why, GROUP, True),
-    Command("writer", (), "ELEMENT", "who wrote these bytes last", _writer, GROUP, complete=_arrays),
+    Command("writer", (), "ELEMENT", "who wrote these bytes last", _writer, GROUP, complete=arrays),
     Command("explain", ("e",), "O[0,0,3,17] [all]", "where an output element comes from", _explain, GROUP,
-            complete=_arrays),
+            complete=arrays),
 )  # fmt: skip

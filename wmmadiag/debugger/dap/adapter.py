@@ -30,19 +30,8 @@ _CAPABILITIES = {
     ],
 }
 _OPTIONS = (
-    "case",
-    "variant",
-    "arch",
-    "seed",
-    "inputs",
-    "entry",
-    "computes",
-    "grid",
-    "block",
-    "shared",
-    "symbols",
-    "macros",
-)
+    "case", "variant", "arch", "seed", "inputs", "entry", "computes", "grid", "block", "shared", "symbols", "macros",
+)  # fmt: skip
 """Of a launch configuration: those of `wmmadiag.debug` that JSON can hold."""
 _ERRORS = ("fault", "nan", "stuck")
 

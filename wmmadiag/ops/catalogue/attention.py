@@ -55,7 +55,7 @@ from wmmadiag.ops.parts.sequence import (
 from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, by_settings, kept_in, types_of_products
 from wmmadiag.ops.parts.softmax_bounds import SLACK, row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
-from wmmadiag.ops.stages.softmax import SoftmaxStages
+from wmmadiag.ops.stages.softmax_judge import SoftmaxStages
 
 _WINDOW = "that a query sees beside its own; -1: all"
 _SIDES = ("window_left", "window_right")

@@ -19,10 +19,12 @@ from wmmadiag.ops.stages.model import (
     ExpectedOutput,
     ExpectedProduct,
     Fault,
+    Judge,
     Judged,
     Observed,
     SampleRole,
     StageReading,
+    StageWords,
 )
 from wmmadiag.ops.stages.products import gathered
 from wmmadiag.ops.stages.readings import (
@@ -335,3 +337,31 @@ def _code(seen: Observed) -> Groups:
 
 def _off(offset: int) -> str:
     return "each query sees one key too many" if offset > 0 else "each query sees one key too few"
+
+
+class SoftmaxStages(SoftmaxValues):
+    """What is known of one case."""
+
+    words = StageWords(
+        inner="the weights",
+        inner_axes="(query, key)",
+        row_factor="each row is off by one factor ({}): its sum is not that of the weights",
+        several_factors="one row is divided by several numbers ({} of what it must be): its sum differs from lane to"
+        " lane",
+        hints={
+            **StageWords().hints,
+            "scale": "multiply Q·Kᵀ by the operation's scale once; before exp2 by log2(e), too",
+            "mask": "compare the key's and the query's index as the operation does",
+            "softmax": "exponentials of scores less the row's maximum go into P·V",
+            "rescale": "multiply the running output by exp(old maximum - new maximum) before the next tile is added",
+            "normalisation": "see which tiles and keys the row's sum counts, and what the output is divided by",
+        },
+    )
+    hidden = HIDDEN
+    notations: tuple[float, ...] = (1.0, LOG2E)
+
+    def judge(
+        self, expected: Sequence[ExpectedOutput], coverage: Callable[[int], Coverage], lines: Sequence[Observed]
+    ) -> Judge:
+        """See `Stages`."""
+        return SoftmaxJudge(self, expected, coverage, lines)
