@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,16 +109,14 @@ class _Stored:
         return found
 
 
-def _differences(expected: Run, found: Run) -> list[str]:
+def _differences(expected: Run, found: Run) -> Iterator[str]:
     then, now = ({(c.variant, c.case): c for one in run.kernels for c in one.report.cases} for run in (expected, found))
-    lines = []
     for key in dict.fromkeys([*then, *now]):
         before, after = then.get(key), now.get(key)
         if before is None or after is None:
-            lines.append(f"{' / '.join(key)}: {'not in the bundle' if before is None else 'did not run'}")
+            yield f"{' / '.join(key)}: {'not in the bundle' if before is None else 'did not run'}"
         elif _outcome(before) != _outcome(after):
-            lines.append(f"{' / '.join(key)}: {_words(before)} in the bundle, {_words(after)} here")
-    return lines
+            yield f"{' / '.join(key)}: {_words(before)} in the bundle, {_words(after)} here"
 
 
 def _outcome(case: CaseResult) -> object:

@@ -232,16 +232,14 @@ def _source(
     return (SuggestedLine(first.file, second.line, "before", text) if second.line in source.starts else None), True
 
 
-def _lines_in(kernel: LoweredKernel, loop: Loop, frame: Place) -> list[int]:
+def _lines_in(kernel: LoweredKernel, loop: Loop, frame: Place) -> Iterator[int]:
     """Lines of a loop in the function, called from the same place, that `frame` belongs to."""
     flow = flow_of(kernel)
-    found = []
     for block in loop.body:
         for pc in range(flow.starts[block], flow.starts[block + 1]):
             for one in kernel.place(pc).frames():
                 if one.inlined_at == frame.inlined_at and one.file == frame.file and one.line:
-                    found.append(one.line)
-    return found
+                    yield one.line
 
 
 def same_frame(first: Place, second: Place) -> tuple[Place, Place]:

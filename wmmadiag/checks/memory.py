@@ -18,7 +18,7 @@ Good:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from wmmadiag.checks.array_bases import accessed_arrays
 from wmmadiag.checks.finding import Finding, Level
@@ -89,9 +89,8 @@ def _input(raw: Raw, context: Context) -> Finding:
     )
 
 
-def inspect(context: Context) -> Sequence[Finding]:
+def inspect(context: Context) -> Iterator[Finding]:
     """Findings for stores outside an output's tensors, by line."""
-    found: list[Finding] = []
     for output in outputs(context):
         if not output.views:
             continue
@@ -100,19 +99,16 @@ def inspect(context: Context) -> Sequence[Finding]:
             writers = Writers(output.words[first : first + 1])
             thread = thread_name(context, int(writers.blocks[0]), int(writers.warps[0]))
             names = ", ".join(view.name for view in output.views)
-            found.append(
-                Finding(
-                    check="memory",
-                    kind="write-outside-view",
-                    level=Level.ERROR,
-                    message=f"writes to {output.name} outside the elements of {names}",
-                    place=user_line(context, pc),
-                    count=len(positions),
-                    detail=(f"first: {thread} writes the element {neighbours(output, first)}",),
-                    hint="compare the row's length and the strides at this line with those of the output",
-                )
+            yield Finding(
+                check="memory",
+                kind="write-outside-view",
+                level=Level.ERROR,
+                message=f"writes to {output.name} outside the elements of {names}",
+                place=user_line(context, pc),
+                count=len(positions),
+                detail=(f"first: {thread} writes the element {neighbours(output, first)}",),
+                hint="compare the row's length and the strides at this line with those of the output",
             )
-    return found
 
 
 CHECK = Check(

@@ -66,7 +66,7 @@ class Check:
     # count alone become one.
     describe: Callable[[Raw, Context], Finding | None] | None = None
     # findings from the program and the launch, after the run
-    inspect: Callable[[Context], Sequence[Finding]] = _nothing
+    inspect: Callable[[Context], Iterable[Finding]] = _nothing
 
     @property
     def raw(self) -> bool:

@@ -59,9 +59,8 @@ class OtherOrders:
     launch: Launch
     results: list[tuple[Order, Result]]
 
-    def compared(self) -> tuple[Finding, ...]:
+    def compared(self) -> Iterator[Finding]:
         """One finding per array whose bits depend on the order."""
-        found = []
         for index, array in self.launch.writable().items():
             ours = _bytes(array)
             changed: list[str] = []
@@ -78,32 +77,27 @@ class OtherOrders:
                     changed.append(f"{_words(order, eager)}: {elements.size} elements, the first {first}")
             if changed:
                 name = self.launch.names[index] if index < len(self.launch.names) else f"argument {index}"
-                found.append(
-                    Finding(
-                        "schedules",
-                        "order-dependent",
-                        Level.ERROR,
-                        f"{name} depends on the order in which warps and asynchronous copies run: "
-                        f"{worst} of {array.size} elements change",
-                        self.kernel.kernel.place(0),
-                        count=len(changed),
-                        detail=tuple(changed),
-                        hint="--checks races names the accesses that nothing orders",
-                    )
+                yield Finding(
+                    "schedules",
+                    "order-dependent",
+                    Level.ERROR,
+                    f"{name} depends on the order in which warps and asynchronous copies run: "
+                    f"{worst} of {array.size} elements change",
+                    self.kernel.kernel.place(0),
+                    count=len(changed),
+                    detail=tuple(changed),
+                    hint="--checks races names the accesses that nothing orders",
                 )
         for (order, eager), result in self.results:
             if isinstance(result, WmmadiagError):
-                found.append(
-                    Finding(
-                        "schedules",
-                        "order-fatal",
-                        Level.ERROR,
-                        f"with {_words(order, eager)} the launch does not end: {result.message}",
-                        result.place or self.kernel.kernel.place(0),
-                        hint="--checks races,barriers names what nothing orders",
-                    )
+                yield Finding(
+                    "schedules",
+                    "order-fatal",
+                    Level.ERROR,
+                    f"with {_words(order, eager)} the launch does not end: {result.message}",
+                    result.place or self.kernel.kernel.place(0),
+                    hint="--checks races,barriers names what nothing orders",
                 )
-        return tuple(found)
 
 
 def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrders:

@@ -86,7 +86,7 @@ def compile_notes(
     probed = recompile([marks.get(id(source), ()) for source, _ in compiled]) if sites else None
     # A call that is not what it looks like (an overload of the user's own) does not compile: nothing is said then.
     reached = _read_marks(probed, sites) if probed is not None else []
-    notes = _deleted(reached, code)
+    notes = [*_deleted(reached, code)]
     explained = {call.function for call in reached if call.local}
     notes += _unused(reached, code, explained | {trap.function for trap in traps})
     notes += _trap_notes([trap for trap in traps if trap.function not in explained], code, tree)
@@ -214,8 +214,7 @@ def _has(code: Sequence[ScannedInstruction], call: _Reached) -> bool:
     return False
 
 
-def _deleted(reached: Sequence[_Reached], code: Sequence[ScannedInstruction]) -> list[CompileNote]:
-    notes = []
+def _deleted(reached: Sequence[_Reached], code: Sequence[ScannedInstruction]) -> Iterator[CompileNote]:
     for call in reached:
         if not call.local or _has(code, call):
             continue
@@ -225,16 +224,13 @@ def _deleted(reached: Sequence[_Reached], code: Sequence[ScannedInstruction]) ->
             if call.trapped
             else "the compiler left it out, with everything that depends on it"
         )
-        notes.append(
-            CompileNote(
-                "deleted-wmma-store" if store else "deleted-wmma-load",
-                f"{call.call} on line {call.place.line} is not in the compiled code: it "
-                f"{'stores to' if store else 'loads from'} a thread-local array, which wmma does not define"
-                f" (the 32 lanes of a warp share one tile, in shared or global memory); {fate}",
-                call.place,
-            )
+        yield CompileNote(
+            "deleted-wmma-store" if store else "deleted-wmma-load",
+            f"{call.call} on line {call.place.line} is not in the compiled code: it "
+            f"{'stores to' if store else 'loads from'} a thread-local array, which wmma does not define"
+            f" (the 32 lanes of a warp share one tile, in shared or global memory); {fate}",
+            call.place,
         )
-    return notes
 
 
 def _unused(reached: Sequence[_Reached], code: Sequence[ScannedInstruction], excused: set[str]) -> list[CompileNote]:
@@ -252,11 +248,10 @@ def _unused(reached: Sequence[_Reached], code: Sequence[ScannedInstruction], exc
 
 def _trap_notes(
     traps: Sequence[ScannedInstruction], code: Sequence[ScannedInstruction], tree: SourceTree
-) -> list[CompileNote]:
+) -> Iterator[CompileNote]:
     """A note for each trap that no line of the source asks for."""
     texts = {file.name: file.text.split("\n") for file in tree.files()}
     anywhere = any(_TRAP_WORDS.search(line) for lines in texts.values() for line in lines)
-    notes = []
     for trap in traps:
         before = [
             item.text for item in code if item.function == trap.function and trap.line - 12 <= item.line < trap.line
@@ -268,15 +263,12 @@ def _trap_notes(
             continue
         place = next((frame for frame in reversed(frames) if frame.file in texts), None)
         place = place or _nearest(trap, code, texts)
-        notes.append(
-            CompileNote(
-                "compiler-trap",
-                "the compiled code holds a trap that the source does not: the compiler found that what stands here has"
-                " no defined meaning (such as wmma on a thread-local array); the launch dies if a thread gets there",
-                replace(place, inlined_at=None) if place is not None else None,
-            )
+        yield CompileNote(
+            "compiler-trap",
+            "the compiled code holds a trap that the source does not: the compiler found that what stands here has"
+            " no defined meaning (such as wmma on a thread-local array); the launch dies if a thread gets there",
+            replace(place, inlined_at=None) if place is not None else None,
         )
-    return notes
 
 
 def _inline_assembly(ptx: str) -> frozenset[int]:

@@ -159,7 +159,7 @@ def contracted(function: PtxFunction) -> PtxFunction:
     return replace(function, instructions=tuple(code), labels=labels)
 
 
-def _fused(addition: Instruction, product: Instruction, use: _ProductUse, index: int) -> list[Instruction]:
+def _fused(addition: Instruction, product: Instruction, use: _ProductUse, index: int) -> Iterator[Instruction]:
     """±x·y ± c as one `fma`, after the negations that it needs."""
     type_name = addition.op.partition(".")[2]
     subtracts = addition.op.startswith("sub.")
@@ -168,16 +168,14 @@ def _fused(addition: Instruction, product: Instruction, use: _ProductUse, index:
     assert other is not None
     minus_product = use.negated != (subtracts and use.role == "b")
     minus_other = subtracts and use.role == "a"
-    made = []
     if minus_product:
         negation, x = _negated(addition, x, type_name, f"%fused x{index}")
-        made.append(negation)
+        yield negation
     if minus_other:
         negation, other = _negated(addition, other, type_name, f"%fused c{index}")
-        made.append(negation)
+        yield negation
     flags = "".join(f".{name}" for name in ("ftz", "sat") if name in addition.attributes)
-    made.append(_instruction(f"fma.rn{flags}.{type_name}", addition, (addition.operands[0], x, y, other)))
-    return made
+    yield _instruction(f"fma.rn{flags}.{type_name}", addition, (addition.operands[0], x, y, other))
 
 
 def _negated(near: Instruction, operand: Operand, type_name: str, name: str) -> tuple[Instruction, Register]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,9 +140,8 @@ def _memory(kind: str, fault: Mapping[str, Any], view: LaunchView) -> tuple[str,
     return message, address, ["a null pointer, or close to one" if address < _NULL else "no allocation is near"]
 
 
-def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView) -> list[str]:
+def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView) -> Iterator[str]:
     """One line for each group of lanes: where it stands and what it waits for."""
-    lines = []
     for block, warp, pc, lanes, state, barrier in standings[:_STANDING]:
         doing = {
             "ready": "running",
@@ -150,13 +149,10 @@ def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView) -> li
             "sync": "waits for other lanes of its warp",
         }[state]
         node = view.kernel.nodes[min(pc, len(view.kernel.nodes) - 1)]
-        lines.append(
-            f"block {coordinates(block, view.grid)}, warp {warp}, lanes {lanes:#010x}: {doing} "
-            f"at {user_place(node.place)} ({node.text})"
-        )
+        who = f"block {coordinates(block, view.grid)}, warp {warp}, lanes {lanes:#010x}"
+        yield f"{who}: {doing} at {user_place(node.place)} ({node.text})"
     if len(standings) > _STANDING:
-        lines.append(f"… and {len(standings) - _STANDING} more")
-    return lines
+        yield f"… and {len(standings) - _STANDING} more"
 
 
 def user_place(place: Place) -> Place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,13 +151,11 @@ def _part(name: str, offset: int, elements: Elements) -> ExtentPart:
     return ExtentPart(name, offset, elements.item, elements.shape, tuple(reversed(strides)))
 
 
-def _pieces(found: Sequence[Carved], size: int) -> list[ExtentPart]:
+def _pieces(found: Sequence[Carved], size: int) -> Iterator[ExtentPart]:
     """Each carved pointer up to the next one; of several at one place the first; one at the start alone is no news."""
     starts = sorted({one.offset for one in found})
     if starts in ([], [0]):
-        return []
-    pieces = []
+        return
     for start, end in zip(starts, [*starts[1:], size], strict=True):
         one = next(one for one in found if one.offset == start)
-        pieces.append(ExtentPart(one.name, start, one.item, ((end - start) // one.item,), (one.item,)))
-    return pieces
+        yield ExtentPart(one.name, start, one.item, ((end - start) // one.item,), (one.item,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -79,9 +79,8 @@ def compact(origin: SliceStep) -> SliceStep:
     return SliceStep(origin.what, origin.place, merged, "" if origin.note == ALIKE else origin.note)
 
 
-def _flat(origin: SliceStep) -> list[SliceStep]:
+def _flat(origin: SliceStep) -> Iterator[SliceStep]:
     """Its children, those of a chain of the same instruction (a sum over a loop, a multiplication's k-steps) as one."""
-    found: list[SliceStep] = []
     stack = list(reversed(origin.children))
     while stack:
         child = stack.pop()
@@ -91,11 +90,10 @@ def _flat(origin: SliceStep) -> list[SliceStep]:
         if inner.children and (inner.what, inner.place) == (origin.what, origin.place):
             stack += reversed(inner.children)
         else:
-            found.append(child)
-    return found
+            yield child
 
 
-def _in_order(children: list[SliceStep]) -> list[SliceStep]:
+def _in_order(children: Iterable[SliceStep]) -> list[SliceStep]:
     """Operands of a chain of multiplications together; what was seen above once only."""
     seen: set[tuple[str, Place | None]] = set()
     kept = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -91,7 +92,7 @@ def _cases(run: Run) -> dict[CaseKey, CaseResult]:
 
 def _change(key: CaseKey, old: CaseResult | None, new: CaseResult) -> CaseChange:
     before, after = None if old is None else old.status, new.status
-    notes = () if old is None else _notes(old, new)
+    notes = () if old is None else tuple(_notes(old, new))
     if after == "passed":
         kind: ChangeKind = "added" if old is None else "right" if before == "passed" else "fixed"
         return CaseChange(key, kind, before, after, brief(old) if old is not None and kind == "fixed" else "", notes)
@@ -106,22 +107,20 @@ def _gone(key: CaseKey, old: CaseResult) -> CaseChange:
     return CaseChange(key, "gone", old.status, None, brief(old) if old.status != "passed" else "")
 
 
-def _notes(old: CaseResult, new: CaseResult) -> tuple[str, ...]:
-    notes = []
+def _notes(old: CaseResult, new: CaseResult) -> Iterator[str]:
     if (old.seed, old.distribution, old.symbols) != (new.seed, new.distribution, new.symbols):
-        notes.append("other inputs or sizes than before")
+        yield "other inputs or sizes than before"
     wrong = [sum(one.wrong for one in case.observations if one.against == "reference") for case in (old, new)]
     if old.observations and new.observations and wrong[0] != wrong[1] and all(wrong):
-        notes.append(f"{'more' if wrong[1] > wrong[0] else 'fewer'} wrong elements: {wrong[0]} to {wrong[1]}")
+        yield f"{'more' if wrong[1] > wrong[0] else 'fewer'} wrong elements: {wrong[0]} to {wrong[1]}"
     errors = [_largest(case) for case in (old, new)]
     if errors[0] is not None and errors[1] is not None and _differs(errors[0], errors[1], ERROR_FACTOR):
-        notes.append(f"error {_way(*errors)}: {_short(errors[0])} to {_short(errors[1])} times the bound")
+        yield f"error {_way(*errors)}: {_short(errors[0])} to {_short(errors[1])} times the bound"
     work = (old.warp_instructions, new.warp_instructions)
     if all(work) and _differs(*work, WORK_FACTOR):
-        notes.append(f"work {_way(*work)}: {work[0]:,} to {work[1]:,} warp instructions")
+        yield f"work {_way(*work)}: {work[0]:,} to {work[1]:,} warp instructions"
     elif max(old.seconds, new.seconds) > TIME_FLOOR and _differs(old.seconds, new.seconds, TIME_FACTOR):
-        notes.append(f"time {_way(old.seconds, new.seconds)}: {old.seconds:.2f} to {new.seconds:.2f} s")
-    return tuple(notes)
+        yield f"time {_way(old.seconds, new.seconds)}: {old.seconds:.2f} to {new.seconds:.2f} s"
 
 
 def _largest(case: CaseResult) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Excerpt, Fix, FixStatus, Tested
 from wmmadiag.results.text import diff_lines, one_line, split_place, visible, wrapped
@@ -88,27 +88,25 @@ def _explains(cause: Cause) -> str:
     return f"explains {cause.explains} of {cause.of} wrong elements"
 
 
-def _excerpt_lines(excerpt: Excerpt, column: int, colour: bool) -> list[str]:
+def _excerpt_lines(excerpt: Excerpt, column: int, colour: bool) -> Iterator[str]:
     """Source lines with their numbers; a marked one has an arrow, and a caret where the column is known."""
     last = excerpt.first + len(excerpt.lines) - 1
     width = len(str(last))
     texts = [visible(text.expandtabs(4)).rstrip() for text in excerpt.lines]
     # Code is shown as far as the diff below it would be: what is cut off may be what matters.
     spare = min((len(text) - len(text.lstrip()) for text in texts if text), default=0)
-    lines = []
     for number, text in enumerate(texts, excerpt.first):
         marked = number in excerpt.marked
         shown = text[spare:]
         if len(shown) > _CODE:
             shown = shown[: _CODE - 3] + "..."
         line = f"     {'>' if marked else ' '} {number:>{width}} | {shown}".rstrip()
-        lines.append(_painted(line, _BOLD, colour) if marked else line)
+        yield _painted(line, _BOLD, colour) if marked else line
         if marked and column and len(excerpt.marked) == 1:
             source = excerpt.lines[number - excerpt.first]
             at = len(source[: column - 1].expandtabs(4)) - spare
             if 0 <= at < _CODE:
-                lines.append(_painted(f"       {'':>{width}} | {' ' * at}^", _RED + ";" + _BOLD, colour))
-    return lines
+                yield _painted(f"       {'':>{width}} | {' ' * at}^", _RED + ";" + _BOLD, colour)
 
 
 def _fix_lines(fix: Fix, colour: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from wmmadiag.compare.observation import TILE, TileMap
 
@@ -60,15 +60,14 @@ def _summary(members: Sequence[TileMap]) -> list[str]:
     return [f"all {tiles} tiles hold wrong elements, {share:.3g} % of the elements"]
 
 
-def _drawing(entry: TileMap) -> list[str]:
+def _drawing(entry: TileMap) -> Iterator[str]:
     down, across = len(entry.counts), len(entry.counts[0])
     step_down, step_across = -(-down // MAX_CELLS_DOWN), -(-across // MAX_CELLS_ACROSS)
     width = len(str(entry.rows))
-    lines = []
     if step_down > 1 or step_across > 1:
-        lines.append(f"(each cell stands for {step_down}x{step_across} tiles)")
+        yield f"(each cell stands for {step_down}x{step_across} tiles)"
     header = " " * (width + 2) + _column_numbers(across, step_across)
-    lines.append(header.rstrip())
+    yield header.rstrip()
     for top in range(0, down, step_down):
         cells = []
         for left in range(0, across, step_across):
@@ -78,8 +77,7 @@ def _drawing(entry: TileMap) -> list[str]:
                     wrong += entry.counts[row][column]
                     total += _extent(entry.rows, row) * _extent(entry.columns, column)
             cells.append(_cell(wrong, total))
-        lines.append(f"{top * TILE:>{width}}  " + " ".join(cells))
-    return lines
+        yield f"{top * TILE:>{width}}  " + " ".join(cells)
 
 
 def _column_numbers(across: int, step: int) -> str:
