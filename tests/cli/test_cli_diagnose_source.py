@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wmmadiag.place import Place, own_place
+from wmmadiag.subject.drafts import derive
+from wmmadiag.subject.drafts.derive import derived_card
+from wmmadiag.subject.open_subject import derived_once
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -86,15 +89,27 @@ def source(here: Path):
 
 def test_another_kernel_that_is_wrong_is_looked_into(run: Run, source) -> None:
     path = source(GEMM + SOFTMAX.replace("s += __expf(in[c] - m)", "s += __expf(in[c])"))
-    checked, found = run("check", path), run("diagnose", path)
+    with derived_once():
+        checked, found = run("check", path), run("diagnose", path)
     assert checked.code and "softmax_kernel" in checked.out
     line = Path(path).read_text().split("s += __expf")[0].count("\n") + 1
     assert found.code in (1, 3) and f"own.cu:{line}" in found.out, found
     assert "--entry softmax_kernel" in found.out
 
 
-def test_what_is_right_alone_says_what_it_rests_on(run: Run, source) -> None:
-    found = run("diagnose", source(GEMM + SOFTMAX))
+def test_what_is_right_alone_says_what_it_rests_on(run: Run, source, monkeypatch) -> None:
+    asked = []
+
+    def derived(path, options, *, together):
+        asked.append((options.entry, together))
+        return derived_card(path, options, together=together)
+
+    monkeypatch.setattr(derive, "derived_card", derived)
+    path = source(GEMM + SOFTMAX)
+    with derived_once():
+        found, checked = run("diagnose", path), run("check", path)
+    assert len(asked) == len(set(asked)) > 1  # nothing twice
+    assert checked.code == 0 and "2 checks: 2 ok" in checked.out  # each alone: together they are no operation
     assert found.code == 0
     assert "nothing is wrong" in found.out and "taken as gemm" in " ".join(found.out.split())
 

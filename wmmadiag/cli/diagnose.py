@@ -45,7 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    path = Path(args.path)
+    from wmmadiag.subject.open_subject import derived_once
+
+    with derived_once():
+        return _run(Path(args.path), args, console)
+
+
+def _run(path: Path, args: argparse.Namespace, console: Console) -> int:
     found, more = _one_of_them(path, args, console), Beside()
     if found.outcome == "right" and is_read_from_source(path, args):
         console.progress(f"{path}: what else it launches")

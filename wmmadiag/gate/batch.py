@@ -246,6 +246,13 @@ def answer(connection: Connection) -> None:
 
 def run_task(task: Task, progress: TaskProgress | None = None, key: str | None = None) -> TaskOutcome:
     """Check one card on one architecture; keep the outcome under `key`, if there is one."""
+    from wmmadiag.subject.open_subject import derived_once
+
+    with derived_once():
+        return _run_task(task, progress, key)
+
+
+def _run_task(task: Task, progress: TaskProgress | None, key: str | None) -> TaskOutcome:
     from wmmadiag.api import check
 
     def forward(done: int, cases: int, what: str) -> None:

@@ -54,13 +54,13 @@ def one_of_several(card: Card, read: ReadRight, is_right: Callable[[Card], bool]
 
 def _alone(card: Card) -> Iterator[tuple[str, Card | None]]:
     """Each kernel with its own card; None where nothing tells for sure what it computes alone."""
-    from wmmadiag.subject.drafts.derive import derived_card
+    from wmmadiag.subject.open_subject import derived
 
-    derived = card.derived
-    assert derived is not None and derived.kernel.together is not None
-    for entry in dict.fromkeys(one.entry for one in derived.kernel.together.stages):
+    whole = card.derived
+    assert whole is not None and whole.kernel.together is not None
+    for entry in dict.fromkeys(one.entry for one in whole.kernel.together.stages):
         try:
-            own = derived_card(card.path, replace(derived.options, entry=entry, computes=""))
+            own = derived(card.path, replace(whole.options, entry=entry, computes=""))
         except WmmadiagError:
             yield entry, None
             continue

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.options import CompileOptions
-from wmmadiag.errors import ConfigurationError, did_you_mean
+from wmmadiag.errors import ConfigurationError, WmmadiagError, did_you_mean
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.binding import DISPLACED
@@ -75,11 +77,47 @@ def open_subject(path: Path, options: SubjectOptions | None = None, *, together:
         from wmmadiag.subject.drafts.from_ptx import ptx_card
 
         return ptx_card(path, options)
-    from wmmadiag.subject.drafts.derive import derived_card
-
-    card = derived_card(path, options, together=together)
+    card = derived(path, options, together=together)
     _check_derived_symbols(options.symbols, card)
     return card
+
+
+_derivations: ContextVar[dict[object, Card | WmmadiagError] | None] = ContextVar("derivations", default=None)
+
+
+@contextmanager
+def derived_once() -> Iterator[None]:
+    """Within it no source is derived from twice in the same way: a command that asks again reads and tries nothing.
+
+    Its files are taken as they were when they were first read.
+    """
+    if _derivations.get() is not None:
+        yield
+        return
+    token = _derivations.set({})
+    try:
+        yield
+    finally:
+        _derivations.reset(token)
+
+
+def derived(path: Path, options: SubjectOptions, *, together: bool = False) -> Card:
+    """`derived_card`, or what it has come to before: see `derived_once`."""
+    from wmmadiag.subject.drafts.derive import derived_card
+
+    known = _derivations.get()
+    if known is None:
+        return derived_card(path, options, together=together)
+    key = (path, Path.cwd(), repr(options), together)
+    if key not in known:
+        try:
+            known[key] = derived_card(path, options, together=together)
+        except WmmadiagError as error:
+            known[key] = error
+    found = known[key]
+    if isinstance(found, WmmadiagError):
+        raise found.with_traceback(None)
+    return found
 
 
 def overlaid(card: Card, options: SubjectOptions) -> Card:
@@ -149,13 +187,13 @@ def _check_derived_symbols(symbols: Mapping[str, str], card: Card) -> None:
     """Refuse a symbol that nothing derived from a source uses: a typo would run the sizes that were guessed."""
     if not symbols:
         return
-    derived = card.derived
+    own = card.derived
     names = {name for case in card.cases for name in case.symbols} - set(symbols)
     operation = OPERATIONS[card.computes.operation]
     names |= {*operation.symbols, *operation.parameters, DISPLACED}
     names |= {name for role in operation.roles.values() for text in role.shape for name in names_in(text)}
     names |= set(_names(replace(card, cases=()))) | set(_names(card.cases)) & set(symbols)
-    machine = derived.kernel.machine if derived is not None else None
+    machine = own.kernel.machine if own is not None else None
     names |= set(machine.names) if machine is not None else set()
     for name, value in symbols.items():
         if name not in names:

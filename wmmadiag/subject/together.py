@@ -6,6 +6,7 @@ parts, the two products of a low-rank update. Memory that one hands on to the ne
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,8 @@ from wmmadiag.numerics.element_types import ElementType, storage_dtype
 
 _ROOM, _TIMES = 1 << 20, 8  # bytes of memory whose size nobody says, and times all arrays together
 _MOST = 1 << 32  # bytes of memory of a function's own
+_KEPT, _SPARE = 1 << 28, 4  # bytes that are kept for the next launch at most, and how many of them
+_UNSHARED = 2  # references to what only the list of them holds, while they are counted
 _POISON = 0xFF  # each byte: a NaN in every type that has one
 
 
@@ -149,8 +152,31 @@ class Together:
                 raise UndecidedError(
                     f"the host's function makes {count:,} bytes of {name}", hint="name one of its kernels with --entry"
                 )
-            held[name] = np.full(count, _POISON, np.uint8)
+            held[name] = _poisoned(count)
         return held
+
+
+_spare: list[NDArray[np.uint8]] = []  # memory of earlier launches, to be taken once more
+
+
+def _poisoned(count: int) -> NDArray[np.uint8]:
+    """Memory of a function's own that nobody has written: that of an earlier launch, where nobody has it any longer.
+
+    What comes from the system is cleared page by page first, which takes far longer than a kernel of the usual sizes.
+    """
+    free = [at for at in range(len(_spare)) if sys.getrefcount(_spare[at]) == _UNSHARED]
+    fits = [at for at in free if _spare[at].size >= count]
+    if fits:
+        held = _spare[min(fits, key=lambda at: _spare[at].size)]
+    else:
+        held = np.empty(count, np.uint8)
+        if len(_spare) == _SPARE and free:
+            del _spare[free[0]]
+        if count <= _KEPT and len(_spare) < _SPARE:
+            _spare.append(held)
+    memory = held[:count]
+    memory[...] = _POISON
+    return memory
 
 
 @dataclass(slots=True)
