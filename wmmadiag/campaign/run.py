@@ -289,7 +289,8 @@ def _explain(
             smallest = campaign.tally.groups[group].smallest
             digest = campaign.digests[smallest.point.subject, smallest.point.arch]
             space = next(one for one in campaign.spaces if one.has(smallest.point))
-            asked.append(ToExplain(campaign.setting, digest, smallest, _sizes(space.axes), space.requires, effort))
+            sizes = {name: values for name, values in space.axes.items() if name not in FIXED}
+            asked.append(ToExplain(campaign.setting, digest, smallest, sizes, space.requires, effort))
     progress = CampaignProgress(len(asked), failing=_failing(campaign.tally), what="failures explained")
     for done in execute(explained, asked):
         result = done.work.result
@@ -302,10 +303,6 @@ def _explain(
         progress.done += 1
         progress.here += 1
         tell(progress)
-
-
-def _sizes(axes: Any) -> dict[str, Sequence[Any]]:
-    return {name: values for name, values in axes.items() if name not in FIXED}
 
 
 def here(

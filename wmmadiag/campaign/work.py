@@ -180,7 +180,8 @@ def digest_of(setting: WorkSetting, subject: str, arch: str) -> str:
     words = [setting.checks, setting.backend, str(setting.instructions)]
     known = result_key(Task(path, arch))
     if known is None:  # what it includes is not known: its own bytes, then
-        known = tool_fingerprint() + "".join(_bytes(one) for one in _files(path))
+        texts = (one.read_bytes().decode("utf-8", "surrogateescape") for one in _files(path))
+        known = tool_fingerprint() + "".join(texts)
     return _hash([known, *words])
 
 
@@ -189,10 +190,6 @@ def _files(path: Path) -> Sequence[Path]:
 
     card = open_card(path)
     return list(dict.fromkeys([path, card.source, *(one.source for one in card.variants if one.source is not None)]))
-
-
-def _bytes(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def _hash(parts: Sequence[str]) -> str:

@@ -67,8 +67,8 @@ def elements(part: ExtentPart, mask: NDArray[np.bool_], comma: bool = False) -> 
         for axis in range(mask.ndim)
     ]
     if math.prod(len(one) for one in chosen) != count:
-        bounds = f"between {_first(part, mask, comma)} and {_last(part, mask, comma)}"
-        return f"{count:,} of {mask.size:,} elements of {name}, {bounds}"
+        first, last = (part.indexed(map(int, one), comma) for one in np.argwhere(mask)[[0, -1]])
+        return f"{count:,} of {mask.size:,} elements of {name}, between {first} and {last}"
     if mask.ndim > 2:
         index = ["*" if len(one) == mask.shape[axis] > 1 else numbers(one) for axis, one in enumerate(chosen)]
         return f"{part.indexed(index, comma)} of {name}"
@@ -87,15 +87,3 @@ def _axis(axis: int, rank: int, count: int) -> str:
     if axis == rank - 1:
         return f"column{plural}"
     return f"row{plural}"
-
-
-def _first(part: ExtentPart, mask: NDArray[np.bool_], comma: bool) -> str:
-    return _element(part, int(np.argmax(mask)), mask, comma)
-
-
-def _last(part: ExtentPart, mask: NDArray[np.bool_], comma: bool) -> str:
-    return _element(part, mask.size - 1 - int(np.argmax(mask.reshape(-1)[::-1])), mask, comma)
-
-
-def _element(part: ExtentPart, flat: int, mask: NDArray[np.bool_], comma: bool) -> str:
-    return part.indexed(map(int, np.unravel_index(flat, mask.shape)), comma)

@@ -110,39 +110,29 @@ def _lane_keys(arch: str, *, exact: bool) -> list[str]:
     return [key for key in lane_groups(_number(arch)) if approximate(key) is not exact]
 
 
-def _tensor(arch: str, key: str, seed: int, size: int) -> Comparable:
-    return tensor_case(arch, key, seed, size)
-
-
 def _lane(arch: str, key: str, seed: int, size: int) -> Comparable:
     return lane_case(_number(arch), key, seed, size)
 
 
-def _warp(_arch: str, key: str, seed: int, _size: int) -> Comparable:
-    return warp_cases(seed)[key]
-
-
-def _program(_arch: str, key: str, seed: int, _size: int) -> Comparable:
-    return program_case(int(key.split()[1]), seed)
-
-
-def _kernel(arch: str, key: str, seed: int, _size: int) -> Comparable:
-    return kernel_case(arch, key, seed)
-
-
 FAMILIES = {
-    "tensor": Family("tensor cores", lambda arch: list(tensor_forms(arch)), _tensor, TILES),
+    "tensor": Family("tensor cores", lambda arch: list(tensor_forms(arch)), tensor_case, TILES),
     "instructions": Family(
         "arithmetic, conversions, comparisons, all modifiers", partial(_lane_keys, exact=True), _lane, ELEMENTS
     ),
     "approximations": Family("approximate functions", partial(_lane_keys, exact=False), _lane, ELEMENTS),
-    "warps": Family("shuffles, votes, matches, reductions, atomics", lambda _: list(warp_cases()), _warp),
+    "warps": Family(
+        "shuffles, votes, matches, reductions, atomics",
+        lambda _: list(warp_cases()),
+        lambda _, key, seed, __: warp_cases(seed)[key],
+    ),
     # Optimisation folds what the ISA leaves open: min(x, x) is x, also for a NaN that min would have made canonical.
     "programs": Family(
         "random programs, not optimised",
         lambda _: [f"program {number}" for number in range(PROGRAMS)],
-        _program,
+        lambda _, key, seed, __: program_case(int(key.split()[1]), seed),
         assembly=Assembly(level=0, fuse=False),
     ),
-    "kernels": Family("whole kernels", lambda _: list(kernel_keys()), _kernel),
+    "kernels": Family(
+        "whole kernels", lambda _: list(kernel_keys()), lambda arch, key, seed, _: kernel_case(arch, key, seed)
+    ),
 }

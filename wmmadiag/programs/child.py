@@ -200,7 +200,7 @@ class Served:
                 one.name.encode(),
                 ctypes.c_uint64(one.size),
                 ctypes.c_uint64(self.located() + one.start),
-                int(_own_name(one.name) in self.program.managed),
+                int(demangle(one.name).rpartition("::")[2] in self.program.managed),
             )
             placed.append((one, address))
             self.shadows[self.located() + one.start] = (one, address)
@@ -369,11 +369,6 @@ class Served:
             self.device.point(found[0])
         size[0], device[0] = found[0].size, found[1]
         return 0
-
-
-def _own_name(symbol: str) -> str:
-    """The name of a variable without its scope."""
-    return demangle(symbol).rpartition("::")[2]
 
 
 def main(words: Sequence[str]) -> None:

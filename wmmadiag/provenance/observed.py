@@ -64,7 +64,7 @@ def observe(
                 np.where(exchanged, column, row), np.where(exchanged, row, column),
                 tags.matrix[index], samples["group"][index].astype(np.int64),
                 samples["block"][index].astype(np.int64), unit_roundoff(bits, narrow),
-                full or (raw.samples[1] and _reached(samples["pc"][index], most)),
+                full or (raw.samples[1] and bool(np.bincount(samples["pc"][index]).max(initial=0) >= most)),
             )
         )  # fmt: skip
     yield from sorted(found, key=lambda one: int(one.group[0]))
@@ -119,10 +119,6 @@ def _shadowed(tags: NDArray[Any], values: Doubles, hidden: float) -> NDArray[np.
     some = np.flatnonzero(dull)
     dull[some] = np.isin(tags[some], tags[~dull])
     return np.asarray(dull)
-
-
-def _reached(pcs: NDArray[Any], most: int) -> bool:
-    return bool(np.bincount(pcs).max(initial=0) >= most)
 
 
 def unit_roundoff(width: int, narrow: str) -> float:

@@ -68,7 +68,10 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     """What changed from one run to another. Cases are matched by kernel's name, architecture, variant and case."""
     old, new = _cases(before), _cases(after)
     changes = [_change(key, old.get(key), case) for key, case in new.items()]
-    changes += [_gone(key, case) for key, case in old.items() if key not in new]
+    gone = [(key, case) for key, case in old.items() if key not in new]
+    changes += [
+        CaseChange(key, "gone", one.status, None, "" if one.status == "passed" else brief(one)) for key, one in gone
+    ]
     failed_before = {(one.path, one.arch): one for one in before.unchecked}
     for one in after.unchecked:
         known = failed_before.get((one.path, one.arch))
@@ -101,10 +104,6 @@ def _change(key: CaseKey, old: CaseResult | None, new: CaseResult) -> CaseChange
     else:
         kind = "new failure" if after == "failed" else "worse status"
     return CaseChange(key, kind, before, after, brief(new), notes)
-
-
-def _gone(key: CaseKey, old: CaseResult) -> CaseChange:
-    return CaseChange(key, "gone", old.status, None, brief(old) if old.status != "passed" else "")
 
 
 def _notes(old: CaseResult, new: CaseResult) -> Iterator[str]:

@@ -25,14 +25,11 @@ def _command(mark: LineMark) -> str:
     if place.column:
         properties["col"] = str(place.column)
     properties["title"] = f"{mark.rule}: {mark.kernel}"
-    named = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
+    given = {name: _data(visible(value)) for name, value in properties.items() if value}
+    named = ",".join(f"{name}={value.replace(':', '%3A').replace(',', '%2C')}" for name, value in given.items())
     text = "\n".join([mark.message, *mark.more])
     return f"::{_COMMANDS[mark.level]} {named}::{_data(visible(text))}"
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(visible(text)).replace(":", "%3A").replace(",", "%2C")

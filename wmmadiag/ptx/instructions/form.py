@@ -218,7 +218,7 @@ class Form:
                 type_name = derived.get(match["type"] or "", match["type"] or default_type)
             count = match["count"]
             written = bool(match["write"]) or role in ("d", "cc_out")
-            length = _count(derived.get(count, count)) if count else 1
+            length = int(derived.get(count, count).lstrip("xv")) if count else 1
             specs.append(OperandSpec(role, type_name, Access.WRITE if written else Access.READ, length))
             optional += bool(match["optional"])
             if match["second"]:
@@ -236,10 +236,6 @@ class Form:
             ptx=self.ptx,
             sm=self.sm,
         )
-
-
-def _count(text: str) -> int:
-    return int(text.lstrip("xv"))
 
 
 def form(

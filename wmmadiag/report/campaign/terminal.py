@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from wmmadiag.campaign.explain import one_each
@@ -47,7 +46,8 @@ def render(campaign: Campaign, *, verbose: bool = False) -> str:
     if verbose:
         for one in campaign.tally.listed:
             lines += _wrapped(f"{_WORDS[one.status]}: {one.point.name()}: {one.message}", 80, "  ")
-        lines += [f"{name}: {found['passed']:,} of {sum(found.values()):,} right" for name, found in _by_name(campaign)]
+        by_name = sorted(campaign.tally.subjects.items())
+        lines += [f"{name}: {found['passed']:,} of {sum(found.values()):,} right" for name, found in by_name]
     since = campaign.since.lines() if campaign.since is not None else []
     return "\n".join([*lines, *since, counts(campaign)]) + "\n"
 
@@ -55,10 +55,6 @@ def render(campaign: Campaign, *, verbose: bool = False) -> str:
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """Lines in which paths and commands stay whole."""
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
-
-
-def _by_name(campaign: Campaign) -> list[tuple[str, Counter[str]]]:
-    return sorted(campaign.tally.subjects.items())
 
 
 def _finding(one: CampaignFinding, campaign: Campaign) -> list[str]:
