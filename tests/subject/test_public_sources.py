@@ -64,7 +64,7 @@ def symbols(report):
         (NEWEST / "conv_nchw_implicit_gemm.cu", "u is stride_h, v is stride_w, p is pad_h, q is pad_w"),
         (LAST_ROUND / "w4_symmetric_bytes.cu", "weights stored as N×K"),  # two in a byte
         (LAST_ROUND / "sgemm_fp32_in_register_prefetch.cu", "inputs rounded to f16 first"),
-        (LAST_ROUND / "gemm_transpose_flags.cu", "beside others that are not judged: gemm_flags<true, false>"),
+        (LAST_ROUND / "gemm_transpose_flags.cu", "not judged: gemm_flags<false, false>, gemm_flags<true, false>"),
         (PUBLIC / "flash_fwd_headdim_switch.cu", "a causal mask aligned to the bottom-right corner"),
         (
             PUBLIC / "scaled_upper_triang_masked_softmax.cu",

@@ -294,7 +294,10 @@ def check(
         report = judged(card_target(card, arch, backend))
         if arch is None and card.derived is not None and backend == "emulator":
             report = emulated(report, judged)
-        report = report if card.derived is None else replace(report, beside=card.derived.kernel.beside)
+        if card.derived is not None:
+            from wmmadiag.subject.drafts.instantiations_beside import with_what_lies_beside
+
+            report = with_what_lies_beside(report, card.derived.kernel)
     return compiling.completed(report, card)
 
 

@@ -37,7 +37,7 @@ from wmmadiag.errors import ConfigurationError, UndecidedError
 
 if TYPE_CHECKING:
     from wmmadiag.cli.check_program import ProgramCheck
-    from wmmadiag.gate.task import Task
+    from wmmadiag.gate.task import Task, TaskOutcome
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
     from wmmadiag.results.run import Run
@@ -83,7 +83,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.cli.check_program import check_program, settled
     from wmmadiag.cli.check_program import lines as program_lines
     from wmmadiag.gate.batch import check_all, exit_code, plan, run_of
-    from wmmadiag.gate.task import TaskOutcome
     from wmmadiag.programs.cards import has_main
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 
@@ -120,7 +119,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             console.error(outcome.error)
         elif outputs.to_stdout:
             continue
-        elif outcome.report is not None and not (args.quiet and not outcome.code) and (args.verbose or not guessed):
+        elif outcome.report is not None and _is_shown(outcome, args, guessed):
             diagnoses = outcome.diagnoses if outcome.code or args.verbose else ()
             text = _text(outcome.report, diagnoses, args.verbose, console)
             console.print(text + ("\n" if len(tasks) > 1 or outcome.task not in tasks else ""))
@@ -140,6 +139,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
         write(args, outcomes, console)
         return exit_code([one for one in outcomes if one.error] or [replace(outcomes[0], code=0)])
     return exit_code(outcomes)
+
+
+def _is_shown(outcome: TaskOutcome, args: argparse.Namespace, guessed: bool) -> bool:
+    """Whether a report is printed: no guess where a main has run, and no right instantiation that another one names."""
+    named = outcome.beside and "<" in str(outcome.task.options["entry"]) and not outcome.code
+    return not (args.quiet and not outcome.code) and (args.verbose or not (guessed or named))
 
 
 def _progress(tasks: Sequence[Task], console: Console) -> Callable[[Task, int, int, str], None]:

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +21,7 @@ from wmmadiag.errors import (
     uninstalled_of,
     unreachable_of,
 )
+from wmmadiag.gate.beside import MOST_KERNELS, with_those_beside
 from wmmadiag.gate.task import Task, TaskOutcome
 
 if TYPE_CHECKING:
@@ -142,41 +144,12 @@ _BUG = (
 
 def _each(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskOutcome]:
     """The outcome, with those of the kernels beside it, or those of the kernels that were found in its place."""
-    if not 1 < len(outcome.several) <= _MOST_KERNELS:
-        yield from _with_those_beside(outcome, progress)
+    if not 1 < len(outcome.several) <= MOST_KERNELS:
+        yield from with_those_beside(outcome, partial(run_task, progress=progress))
         return
     task = outcome.task
     every = [replace(task, options={**task.options, "entry": name}) for name in outcome.several]
     yield from check_all(every, progress=progress)
-
-
-def _with_those_beside(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskOutcome]:
-    """The outcome; then those of kernels that its source launches, too, if it tells what they compute.
-
-    Of the others the first outcome has the question.
-    """
-    report, task = outcome.report, outcome.task
-    if report is None or not 0 < len(report.beside) < _MOST_KERNELS or any(map(task.options.get, _SAID)):
-        yield outcome
-        return
-    others = [
-        replace(run_task(replace(task, options={**task.options, "entry": name}), progress), beside=True)
-        for name in report.beside
-    ]
-    left = tuple(
-        f"not judged: {name}, {one.error.splitlines()[0].rpartition(': ')[2]}"
-        for name, one in zip(report.beside, others, strict=True)
-        if one.error
-    )
-    yield replace(outcome, report=replace(report, assumed=(*report.assumed, *left)))
-    yield from (one for one in others if not one.error)
-
-
-_SAID = ("computes", "grid", "block", "shared", "symbols")
-"""Of one kernel, and of no other."""
-
-_MOST_KERNELS = 12
-"""A source with more is a library: one is named."""
 
 
 def _parallel(

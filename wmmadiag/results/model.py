@@ -2,6 +2,7 @@
 
 `FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`. 3: `wmmadiag.results.run.Run` around several kernels.
 4: causes have names, readings and the work that they took; "reproduced" and hypotheses are gone. 5: kernels `beside`.
+6: `instantiations` beside the one of the report.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from wmmadiag.compare.observation import Observation
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
 
@@ -187,6 +188,7 @@ class KernelReport:
         seconds: wall time of the whole check.
         assumed: what nobody said and the verdict rests on, one clause each.
         beside: other kernels that the source launches; nobody said which one is meant, and this is of one.
+        instantiations: other ones of the kernel that the source launches, or asks for, and nobody chose among.
     """
 
     name: str
@@ -201,6 +203,7 @@ class KernelReport:
     tool_version: str = ""
     assumed: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    instantiations: tuple[str, ...] = ()
 
     def count(self, status: Status) -> int:
         """Cases with a status."""

@@ -320,9 +320,8 @@ def _entry(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> None:
     result.entry = re.sub(r"\{([^{}]*)\}", told, result.entry)
     if "<" in result.entry and kernel.launch is not None:
         types = "" if kernel.host is None or not kernel.host.types else " with such types"
-        others = f", beside others that are not judged: {', '.join(kernel.others)}" if kernel.others else ""
         one = "one" if kernel.others else "the one"
-        result.remarks.append(f"the instantiation {result.entry} is {one} that the source launches{types}{others}")
+        result.remarks.append(f"the instantiation {result.entry} is {one} that the source launches{types}")
 
 
 def _launch(result: CardDraft, kernel: SourceKernel, meant: Meanings, wishes: Wishes) -> None:

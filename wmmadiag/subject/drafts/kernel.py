@@ -24,6 +24,7 @@ from wmmadiag.hostcode.values import Pointer, TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
 from wmmadiag.subject.drafts.guess import DraftParameter
+from wmmadiag.subject.drafts.instantiations_beside import most_telling_first
 from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants, threads_along_x
 from wmmadiag.subject.drafts.kernel_types import (
     carried,
@@ -95,7 +96,7 @@ class SourceKernel:
     host: HostRead | None = None  # what it was read from: another instantiation of it is read from the same
     commented: bool = False  # whether the launch stands in a comment: nobody says that it is made so
     stages: tuple[str, ...] = ()  # its instantiations, where one way through the host code launches several
-    others: tuple[str, ...] = ()  # further instantiations that host code launches
+    others: tuple[str, ...] = ()  # further instantiations that host code launches, or that the source asks for
     counted: tuple[str, ...] = ()  # host symbols of which nobody says a value, and one was taken
     beside: tuple[str, ...] = ()  # other kernels that host code launches, where nobody said which one is meant
     together: LaunchSteps | None = None  # of the kernels of one host function that are judged as one: what it launches
@@ -158,6 +159,7 @@ def read_kernel(
     names = list(dict.fromkeys(one.function.qualified for one in every))
     launches = [(one, run) for run in host.runs for one in run.launches]
     entry, remarks, beside = options.entry, tuple[str, ...](), tuple[str, ...]()
+    further: list[str] = []
     if not entry:
         made = [name for name in names if any(plain_name(one.kernel.name) == plain_name(name) for one, _ in launches)]
         multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
@@ -180,8 +182,9 @@ def read_kernel(
     if commented:
         own = _launched_in_a_comment(path, text, options, program, declared[0])
     if not own and "<" not in entry and (explicit := program.instantiated(declared[0])):
-        entry, *_ = explicit
-        remarks += (f"the instantiation {entry} is {'one that' if len(explicit) > 1 else 'what'} the source asks for",)
+        entry, *further = explicit
+        one = "one that" if further else "what"
+        remarks += (f"the instantiation {entry} is {one} the source asks for",)
     given = _given_arguments(entry)
     if given:
         own = [pair for pair in own if _same_arguments(pair[0].kernel.arguments, given)] or own
@@ -215,6 +218,10 @@ def read_kernel(
     )
     parameters = [carried(one, value, code) for one, value in zip(left_out, taken, strict=True)]
     constants = known_constants(machine, function, scope, code)
+    stages = () if given or commented else launched_in_one_way(own, function)
+    others = tuple(further)
+    if not (given or commented or launched):
+        others = most_telling_first(named, other_instantiations(own, function, named))
     own_names = {one.name for one in function.function.parameters}
     outer = (program.variables.keys() | program.macros.keys()) - own_names
     products = tuple(one for one in run.events if isinstance(one, Product)) if run is not None else ()
@@ -241,8 +248,8 @@ def read_kernel(
         function,
         host,
         commented,
-        () if given or commented else launched_in_one_way(own, function),
-        () if given or commented or launched is not None else other_instantiations(own, function, named),
+        stages,
+        others,
         beside=beside,
     )
 

@@ -1,0 +1,84 @@
+"""Instantiations that a source launches beside the one that a check takes."""
+
+from __future__ import annotations
+
+import wmmadiag
+from wmmadiag.cli.main import main
+from wmmadiag.gate.batch import check_all, plan
+
+TEMPLATED = """
+#include <mma.h>
+using namespace nvcuda;
+template <bool BY_ROWS>
+__global__ void gemm(const half* a, const half* b, float* c, int m, int n, int k) {
+  int row = blockIdx.y * 16, col = blockIdx.x * 16;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> y;
+  wmma::fill_fragment(sum, 0.f);
+  for (int i = 0; i < k; i += 16) {
+    wmma::load_matrix_sync(x, a + row * k + i, k);
+    wmma::load_matrix_sync(y, BY_ROWS ? b + i * n + col : b + OTHER, n);
+    wmma::mma_sync(sum, x, y, sum);
+  }
+  wmma::store_matrix_sync(c + row * n + col, sum, n, wmma::mem_row_major);
+}
+void launch(const half* a, const half* b, float* c, int m, int n, int k, bool by_rows) {
+  dim3 grid(n / 16, m / 16);
+  if (by_rows) gemm<true><<<grid, 32>>>(a, b, c, m, n, k);
+  else gemm<false><<<grid, 32>>>(a, b, c, m, n, k);
+}
+"""
+
+
+def templated(folder, other):
+    (folder / "gemm.cu").write_text(TEMPLATED.replace("OTHER", other), "utf-8")
+    return folder / "gemm.cu"
+
+
+def assumptions(outcome):
+    return [one for one in outcome.report.assumed if "judged" in one]
+
+
+def test_instantiations_that_a_source_launches_besides_are_judged_too(tmp_path):
+    path = templated(tmp_path, "i * n + col")
+    first, second = check_all(plan([path], [None], None, None, {}))
+    assert (first.code, second.code) == (0, 0)
+    assert second.beside and second.task.options["entry"] == "gemm<false>"
+    assert assumptions(first) == ["judged, too: gemm<false>"]
+    (chosen,) = check_all(plan([path], [None], None, None, {"entry": "gemm<true>"}))
+    assert chosen.code == 0 and not assumptions(chosen)
+
+
+def test_a_right_instantiation_says_nothing_of_another(tmp_path):
+    """The other is wrong where somebody says what both compute; else that is a guess, and no guess is a verdict."""
+    path = templated(tmp_path, "i * n")
+    first, second = check_all(plan([path], [None], None, None, {"computes": "gemm"}))
+    assert (first.code, second.code) == (0, 1)
+    first, *others = check_all(plan([path], [None], None, None, {}))
+    assert first.code == 0 and not others
+    assert assumptions(first) == ["not judged: gemm<false>, undecided"]
+
+
+def test_an_instantiation_that_nobody_chose_and_that_is_not_decided_is_no_question(tmp_path):
+    path = templated(tmp_path, 'i * n + col, n); if (!BY_ROWS) asm("bra.uni nowhere;"); (void)(0')
+    first, *others = check_all(plan([path], [None], None, None, {}))
+    assert first.code == 0 and not others
+    (said,) = assumptions(first)
+    assert said.startswith("not judged: gemm<false>, ")
+
+
+def test_the_library_names_instantiations_that_it_does_not_judge(tmp_path):
+    report = wmmadiag.check(templated(tmp_path, "i * n"))
+    assert report.instantiations == ("gemm<false>",)
+    assert "not judged: gemm<false>, which the source instantiates, too" in report.assumed
+
+
+def test_a_wrong_instantiation_is_told_of_and_a_right_one_is_named(tmp_path, capsys):
+    path = str(templated(tmp_path, "i * n + col"))
+    assert main(["check", path]) == 0
+    said = capsys.readouterr().out
+    assert said.count("gemm<false>") == 1 and "judged, too: gemm<false>" in said
+    path = str(templated(tmp_path, "i * n"))
+    assert main(["check", path, "--computes", "gemm"]) == 1
+    assert "WRONG" in capsys.readouterr().out

@@ -1,0 +1,103 @@
+"""What a source launches besides the kernel that a check takes: other kernels, and other instantiations of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from wmmadiag.gate.task import Task, TaskOutcome
+
+if TYPE_CHECKING:
+    from wmmadiag.results.model import KernelReport
+
+RunTask: TypeAlias = Callable[[Task], TaskOutcome]
+
+MOST_KERNELS = 12
+"""A source with more is a library: one is named."""
+
+MOST_INSTANTIATIONS = 4
+"""Beside the one that is taken: a kernel takes five times as long with them at most."""
+
+_OF_ONE_LAUNCH = ("grid", "block", "shared", "symbols")
+_OF_ONE_KERNEL = ("computes", *_OF_ONE_LAUNCH)
+"""Options that are said of one kernel, and of no other."""
+
+
+def with_those_beside(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcome]:
+    """The outcome; then those of what its source launches, too: of other kernels if it tells what they compute, and of
+    other instantiations of each kernel that is right.
+
+    Of what could not be judged the kernel's own outcome says why.
+    """
+    every = [outcome, *_kernels(outcome, run)]
+    for one in every[1:]:
+        if one.error:
+            every[0] = _saying(every[0], f"not judged: {_entry(one)}, {_why(one)}")
+    for one in (every[0], *(one for one in every[1:] if not one.error)):
+        yield from _with_instantiations(one, run)
+
+
+def _kernels(outcome: TaskOutcome, run: RunTask) -> list[TaskOutcome]:
+    report, task = outcome.report, outcome.task
+    if report is None or not 0 < len(report.beside) < MOST_KERNELS or any(map(task.options.get, _OF_ONE_KERNEL)):
+        return []
+    return [_run(task, name, run) for name in report.beside]
+
+
+def _with_instantiations(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcome]:
+    """The outcome, and of other instantiations of its kernel, if it is right, those that are right or wrong: a question
+    about one that nobody chose is none."""
+    report, task = outcome.report, outcome.task
+    if report is None or report.status != "passed" or any(map(task.options.get, _OF_ONE_LAUNCH)):
+        yield outcome
+        return
+    others = [_launched(_run(task, name, run)) for name in report.instantiations[:MOST_INSTANTIATIONS]]
+    yield replace(outcome, report=_told(report, others))
+    yield from (one for one in others if _is_judged(one))
+
+
+def _is_judged(outcome: TaskOutcome) -> bool:
+    return outcome.report is not None and outcome.report.status in ("passed", "failed")
+
+
+def _launched(outcome: TaskOutcome) -> TaskOutcome:
+    """What was found of an instantiation at sizes that the source launches: nobody chose it, nor other sizes."""
+    from wmmadiag.subject.drafts.sizes import RAGGED
+
+    report = outcome.report
+    if report is None:
+        return outcome
+    cases = tuple(case for case in report.cases if case.case != RAGGED or case.status == "passed")
+    if not cases or cases == report.cases:
+        return outcome
+    report = replace(report, cases=cases)
+    recorded = replace(outcome.recorded, report=report) if outcome.recorded is not None else None
+    return replace(outcome, report=report, recorded=recorded, code=report.exit_code)
+
+
+def _told(report: KernelReport, others: Sequence[TaskOutcome]) -> KernelReport:
+    """The report, which says of the instantiations beside its own which are judged, and why others are not."""
+    from wmmadiag.subject.drafts.instantiations_beside import not_judged
+
+    assumed = [one for one in report.assumed if one not in not_judged(report.instantiations)]
+    assumed += [f"judged, too: {_entry(one)}" for one in others if _is_judged(one)]
+    assumed += [f"not judged: {_entry(one)}, {_why(one)}" for one in others if not _is_judged(one)]
+    return replace(report, assumed=(*assumed, *not_judged(report.instantiations[len(others) :])))
+
+
+def _run(task: Task, entry: str, run: RunTask) -> TaskOutcome:
+    return replace(run(replace(task, options={**task.options, "entry": entry})), beside=True)
+
+
+def _entry(outcome: TaskOutcome) -> str:
+    return str(outcome.task.options["entry"])
+
+
+def _why(outcome: TaskOutcome) -> str:
+    return outcome.error.splitlines()[0].rpartition(": ")[2] if outcome.error else "undecided"
+
+
+def _saying(outcome: TaskOutcome, clause: str) -> TaskOutcome:
+    assert outcome.report is not None
+    return replace(outcome, report=replace(outcome.report, assumed=(*outcome.report.assumed, clause)))
