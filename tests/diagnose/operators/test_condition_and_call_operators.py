@@ -203,6 +203,11 @@ YIELDS = [
         "half2* x = (half2*)out; x[0] = __hsub2(__hmul2(x[0], x[1]), x[2]);",
         "= __hmul2(__hsub2(x[0], x[2]), x[1])",
     ),
+    (
+        "inside_out",
+        "half2* x = (half2*)out; half2 v = __hmul2(x[0], x[1]); v = __hsub2(v, x[2]); x[0] = v;",
+        "half2 v = __hsub2(x[0], x[2]); v = __hmul2(v, x[1]);",
+    ),
     ("one_block", "float v = a[blockIdx.x]; v += b[threadIdx.x]; out[0] = v;", "if (blockIdx.x == 0) v += b"),
     ("one_block", "atomicAdd(out, a[blockIdx.z]);", "if (blockIdx.z == 0) atomicAdd(out"),
     (
@@ -290,6 +295,11 @@ NEVER = [
     ("inward", "out[0] = b[0] / tanhf(a[0]);", "a[0] * b"),
     ("inside_out", "out[0] = fmaxf(fmaxf(a[0], alpha), b[0]);", "fmaxf(fmaxf(a[0], b[0]), alpha)"),  # the same function
     ("inside_out", "int i = max(min(m, 3), n); out[i] = a[i];", "min(max(m, n), 3)"),  # whole numbers
+    (
+        "inside_out",
+        "float v = __fmul_rn(a[0], alpha); out[1] = v; v = __fsub_rn(v, b[0]); out[0] = v;",
+        "float v = __fsub_rn(a[0], b[0])",
+    ),  # what it is in between is used
     ("one_block", "float v = a[blockIdx.x]; v = b[0]; out[0] = v;", "== 0) v = b"),  # nothing is added
     ("one_block", "float v = a[blockIdx.x]; v += b[0]; out[0] = v;", "threadIdx"),  # along no axis that nobody asks for
     ("inside", "int x = threadIdx.x; out[x * n + m] = a[x];", ">= 0"),  # one dimension alone

@@ -140,6 +140,16 @@ YIELDS = [
         "a + ((l & 7 | (l & 8) << 1 | (l & 16) >> 1) & 15) * n",
     ),
     ("name_for_sum", "int r = threadIdx.x, at = r * 4; out[at] = a[r * 4 + 1];", "a[at]"),
+    (
+        "sibling_term",
+        "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + t * 2] = a[(f * 8 + g) * n];",
+        "out[m + f * 8 + g]",
+    ),
+    (
+        "sibling_term",
+        "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + g] = a[f * 8 + t * 2];",
+        "out[m + f * 8 + t * 2]",
+    ),
     ("variable", f"{COPY} for (int i = 0; i < n; ++i) out[r] = a[c];", "a[i]"),  # nothing else names the counter
     ("variable", "int j = n; for (int i = 0; j < n; ++i) out[i] = a[i];", "i < n"),
     ("variable", f"{COPY} s[r % pitch] = a[m % pitch];", "a[r % pitch]"),  # what stands there elsewhere
@@ -516,6 +526,11 @@ NEVER = [
         "float x[8]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 3] = b[t]; x[t + 5] = a[t]; }",
         "x[3 * t",
     ),  # unevenly apart
+    (
+        "sibling_term",
+        "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + t * 2] = a[f * 4 + g];",
+        "out[m + f * 8 + g]",
+    ),  # no term that both have
     (
         "name_for_sum",
         "int r = threadIdx.x;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(r); int at = r * 4; out[at] = 0;",

@@ -119,6 +119,16 @@ class Expression:
             around.kind == "unary" and around.operator in ("&", "++", "--")
         )
 
+    @property
+    def sets(self) -> str:
+        """The variable, or element, that is set to it, as written; "" where none is."""
+        if self.parent is None:
+            values = self.statement.initial_values()
+            return next((variable.name for variable, value in values if value is self), "")
+        target = self.parent.operands[0] if self.parent.kind == "assignment" and self.number == 1 else None
+        kept = target is not None and target.kind in ("name", "subscript") and self.parent.operator == "="
+        return target.text if target is not None and kept else ""
+
     def under(self) -> Iterator[Expression]:
         """Itself and all its parts, in the order of the text."""
         yield self

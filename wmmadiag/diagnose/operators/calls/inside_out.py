@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.making import Draft, called, replaced, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -15,16 +14,31 @@ _REAL = frozenset({"float", "half"})
 
 @operator
 def inside_out(program: Program) -> Iterator[Draft]:
-    """`g(f(a, c), b)` for `f(g(a, b), c)`, where all of it is of one real type; of `g`'s arguments each."""
+    """`g(f(a, c), b)` for `f(g(a, b), c)`, where all of it is of one real type; of `g`'s arguments each. `v = f(a, c);
+    v = g(v, b);` for `v = g(a, b); v = f(v, c);`."""
     for one in program.expressions:
         if not _of_several(one) or one.fixed or not _type(one):
             continue
         for held in one.operands:
-            if _of_several(held) and held.operator != one.operator:
-                for argument in held.operands:
+            before = _set_before(held, one)
+            within = before or held
+            if _of_several(within) and within.operator != one.operator:
+                for argument in within.operands:
                     if argument.kind != "literal":
-                        inner = _with(one, held, argument.text)
-                        yield replaced(one, _with(held, argument, inner.text), f"{held.operator} of {one.operator}")
+                        inner, note = called(one, held, text_of(argument)), f"{within.operator} of {one.operator}"
+                        if before is None:
+                            yield replaced(one, called(held, argument, inner), note)
+                        else:
+                            yield several([(before, inner), (one, called(before, argument, text_of(held)))], note)
+
+
+def _set_before(held: Expression, one: Expression) -> Expression | None:
+    """What a variable was set to right before the statement that sets it again."""
+    statement = one.statement
+    if held.kind != "name" or not statement.index or one.sets != held.text:
+        return None
+    before = statement.block[statement.index - 1].expressions
+    return next((part for whole in before for part in whole.under() if part.sets == held.text), None)
 
 
 def _type(one: Expression) -> str:
@@ -34,13 +48,6 @@ def _type(one: Expression) -> str:
         return given.pop() if len(given) == 1 else ""
     held = one.type.of if one.type.kind == "record" else one.type
     return one.type.name if held is not None and held.kind in _REAL else ""
-
-
-def _with(call: Expression, argument: Expression, new: str) -> Text:
-    """A call with another text for one argument."""
-    source = call.unit.source
-    before, after = source.slice(call.start, argument.whole[0]), source.slice(argument.whole[1], call.end)
-    return Text(f"{before}{new}{after}", precedence.POSTFIX)
 
 
 def _of_several(one: Expression) -> bool:

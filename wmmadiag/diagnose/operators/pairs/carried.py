@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, called, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
@@ -25,7 +24,7 @@ def carried(program: Program) -> Iterator[Draft]:
     used: dict[tuple[int, str], list[Expression]] = {}
     for one in program.expressions:
         key = id(one.statement.function)
-        if (name := _made(one)) and one.type.kind in ("float", "half"):
+        if (name := one.sets) and one.type.kind in ("float", "half"):
             made.setdefault((key, name), []).append(one)
         if one.kind in ("name", "subscript") and not one.assigned and not one.fixed:
             used.setdefault((key, one.text), []).append(one)
@@ -109,19 +108,3 @@ def _around(one: Expression) -> Expression:
 def _chosen(one: Expression) -> bool:
     """Whether it is what a conditional may come to."""
     return one.parent is not None and one.parent.kind == "conditional" and one.number > 0
-
-
-def _made(one: Expression) -> str:
-    """The variable that is set to an expression; "" where none is."""
-    if one.parent is None:
-        declared = one.statement.declares if one.statement.kind == "declaration" else []
-        return next((variable.name for variable in declared if _holds(variable, one)), "")
-    target = one.parent.operands[0] if one.parent.kind == "assignment" and one.number == 1 else None
-    kept = target is not None and target.kind in ("name", "subscript") and one.parent.operator == "="
-    return target.text if target is not None and kept else ""
-
-
-def _holds(variable: Variable, one: Expression) -> bool:
-    """Whether an expression is what a declared variable begins with."""
-    value = variable.value
-    return value is not None and value.start_byte <= one.start and one.end <= value.end_byte
