@@ -178,7 +178,7 @@ def _open_term(result: CardDraft, argument: DraftArgument, wishes: Wishes) -> No
     elif argument.role == "mask":
         why = "mask_hides = true in [computes] if 1 hides a key"
         result.open.append(Open(f"the meaning of '{name}'", why, "storage"))
-    if argument.role == "lengths" and role.usual:
+    if argument.role == "lengths" and role.usual and "Sq" in OPERATIONS[result.operation].symbols:
         why = (
             "taken for how many keys each batch has, every query computed; for packed sequences describe the kernel by "
             "a Python function (`wmmadiag init` with --computes python)"

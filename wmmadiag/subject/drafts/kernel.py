@@ -31,6 +31,7 @@ from wmmadiag.subject.drafts.kernel_types import (
     laying,
     name_extents_of_accessors,
     parameters_of,
+    spelled_out,
     typed,
     used,
 )
@@ -208,7 +209,8 @@ def read_kernel(
     passed = [*passed, *[None] * len(parameters)][: len(parameters)]
     named = name_expression(entry, function, arguments, bool(given))
     parameters = typed(parameters, named, path, text, options)
-    parameters, taken = taken_apart(parameters, passed, whole, laying(parameters, named, path, text, options))
+    laid = laying(parameters, named, path, text, options)
+    parameters, taken = taken_apart(parameters, passed, spelled_out(whole, scope), laid)
     code = kernel_code(whole, base)
     left_out = _left_out(parameters, taken)
     remarks += tuple(
@@ -216,7 +218,8 @@ def read_kernel(
         for one, other in zip(parameters, left_out, strict=True)
         if one is not other
     )
-    parameters = [carried(one, value, code) for one, value in zip(left_out, taken, strict=True)]
+    typed_code = spelled_out(code, scope)
+    parameters = [carried(one, value, typed_code) for one, value in zip(left_out, taken, strict=True)]
     constants = known_constants(machine, function, scope, code)
     stages = () if given or commented else launched_in_one_way(own, function)
     others = tuple(further)

@@ -142,6 +142,14 @@ def carried(parameter: DraftParameter, passed: Value | None, code: str) -> Draft
     return replace(parameter, c_type=kind, dtype=card_type(told), lanes=lanes)
 
 
+def spelled_out(code: str, scope: Scope) -> str:
+    """Code with the types that an instantiation gives to names: of `static_cast<const T *>(p.q)` the element type."""
+    known = {name: kind for name, kind in scope.types.items() if kind != name}
+    if not known:
+        return code
+    return re.sub(rf"\b(?:{'|'.join(map(re.escape, known))})\b", lambda match: known[match[0]], code)
+
+
 def used(parameter: DraftParameter, code: str) -> DraftParameter:
     name = parameter.label.rpartition(".")[2] or parameter.name
     if not parameter.pointer:
