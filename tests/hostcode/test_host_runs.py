@@ -376,3 +376,18 @@ int main() { float* out; cudaMalloc(&out, 4096); all(1, out, 1024); }
     ((launch, machine),) = launched(tmp_path, text)
     assert shown(launch, machine) == ("twice<>", ["16", "1", "1"], ["64", "1", "1"], "0")
     assert launch.root == "main"
+
+
+def test_what_is_optional_is_there(tmp_path):
+    text = (
+        KERNEL
+        + """
+    const float* of(const at::Tensor& one) { return one.data_ptr<float>(); }
+    void run(const float* A, std::optional<at::Tensor> b, std::optional<int> n, float* C) {
+      mm<64, float><<<1, 32>>>(A, b.has_value() ? of(*b) : nullptr, C, *n, 1, 1);
+    }"""
+    )
+    ((launch, _),) = launched(tmp_path, text)
+    _, b, _, m, *_ = launch.arguments
+    assert isinstance(b, Pointer) and b.buffer.name == "b"
+    assert told(m) == "n"

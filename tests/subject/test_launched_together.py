@@ -65,6 +65,37 @@ def test_arrays_and_numbers_are_those_of_the_function(tmp_path):
     assert str(size).count("'n'") == 1
 
 
+IN_A_STRUCT = """
+struct Params { const void* x; void* y; float2* pairs; int n; };
+template <typename T> __global__ void squares(const Params p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const T* x = static_cast<const T*>(p.x);
+    if (i < p.n) p.pairs[i] = make_float2(x[i], x[i] * x[i]);
+}
+template <typename T> __global__ void sums(const Params p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) static_cast<T*>(p.y)[i] = p.pairs[i].x + p.pairs[i].y;
+}
+void run(const Params& p) {
+    squares<float><<<(p.n + 127) / 128, 128>>>(p);
+    sums<float><<<(p.n + 127) / 128, 128>>>(p);
+}
+"""
+
+
+def test_what_is_handed_on_in_a_struct_is_no_argument_of_the_function(tmp_path):
+    """What each kernel does with a member is told by its code, and what pointers without a type are taken for."""
+    found = whole(tmp_path, "", IN_A_STRUCT)
+    assert [(one.name, one.dtype) for one in found.parameters] == [("x", "f32"), ("y", "f32"), ("n", "s32")]
+    assert len(found.together.own) == 1
+
+
+def test_vectors_are_handed_on(tmp_path):
+    pairs = TWO.replace("float* tmp", "float2* tmp").replace("tmp[i] = factor * x[i]", "tmp[i].x = tmp[i].y = x[i]")
+    found = whole(tmp_path, BOTH, pairs.replace("y[i] = tmp[i]", "y[i] = tmp[i].x").replace("sizeof(float)", "8"))
+    assert [one.name for one in found.parameters] == ["x", "y", "n", "factor"]
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -101,6 +132,8 @@ def test_a_macro_that_checks_a_launch_is_no_loop(tmp_path):
         ("unseen9/splitk_atomic_convert", "split_k = 2"),  # what is added to is cleared before
         ("unseen8/lora_shrink_expand", "the product is added to 'y', which the kernel reads"),
         ("unseen8/splitk_gemm_reduce", "splits = 2"),
+        ("unseen23/gqa_flash_decode_mma", "taken as decode_attention"),  # pointers without a type in a struct
+        ("unseen23/ln_dense_act", "a LayerNorm of rows"),  # pairs of numbers are handed on
     ],
 )
 @pytest.mark.corpus

@@ -20,6 +20,7 @@ from wmmadiag.hostcode.values import (
     KernelName,
     Pointer,
     Struct,
+    Tensor,
     TypeName,
     Unknown,
     Value,
@@ -150,7 +151,8 @@ def _pointer(machine: Machine, node: Node, scope: Scope) -> Value:
     value = evaluate(machine, held, scope)
     if isinstance(value, HostAddress):
         return value.cell.value
-    return value if isinstance(value, KernelName | FunctionName | Closure) else Unknown(scope.source.words(node))
+    known = KernelName | FunctionName | Closure | Tensor | Term  # the last two of what is optional
+    return value if isinstance(value, known) else Unknown(scope.source.words(node))
 
 
 @handles("assignment_expression")

@@ -28,6 +28,7 @@ class DraftParameter:
     lanes: int = 1  # elements of a vector type (half2: 2), else 1; storage is the same either way
     struct: str = ""  # the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there
     label: str = ""
+    offset: int = 0  # … and bytes from its begin
     value: str = ""  # what it is, where that does not depend on its meaning: of padding, of a pointer that stays null
     unread: bool = False  # whether no code that is to be seen reads it
     meant: str = ""  # the extent that it is, where its name says another

@@ -15,9 +15,10 @@ from wmmadiag.hostcode.host import HostRun
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.terms import ZERO, Term
-from wmmadiag.hostcode.types import bytes_of, is_open, plain
+from wmmadiag.hostcode.types import bytes_of, is_open, plain, scalar
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
+from wmmadiag.subject.drafts.code_facts import card_type
 from wmmadiag.subject.drafts.guess import DraftParameter, role_remark
 from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
@@ -147,18 +148,19 @@ def _note_uses(steps: Sequence[_Step], path: Path, options: SubjectOptions) -> b
 def _note_step(step: _Step, uses: Sequence[ParameterUse]) -> None:
     index = -1
     for struct, run in groupby(zip(step.kernel.parameters, step.kernel.passed, strict=True), lambda one: one[0].struct):
+        index += bool(struct)
         for parameter, value in run:
             index += not struct
             if not isinstance(value, Pointer) or not parameter.pointer:
                 continue
             use = step.uses.setdefault(id(value.buffer), _Use())
             step.parameters.setdefault(id(value.buffer), parameter)
-            members = uses[index].members if not struct and index < len(uses) else ()
+            used = uses[index] if index < len(uses) and not uses[index].indexed else None
+            members = [one for one in used.members if one.offset == parameter.offset] if used is not None else []
             # What is not followed may be done.
             known = bool(members) and all(one.pointer for one in members)
             use.read |= any(one.read or one.added for one in members) if known else True
             use.written |= any(one.written or one.added for one in members) if known else not parameter.const
-        index += bool(struct)
 
 
 def _buffers(step: _Step) -> Iterator[Buffer]:
@@ -263,7 +265,8 @@ def _shape(shape: Struct) -> tuple[Term, ...]:
 
 def _argument(parameter: DraftParameter, value: Value | None, keys: Mapping[int, str]) -> PointerTarget | Said | None:
     """What a launch gives for one parameter; None where that is not known."""
-    element = element_type(parameter.dtype or "")
+    # Vectors of numbers (`float2 *`) are handed on as these numbers.
+    element = element_type(parameter.dtype or card_type(scalar(parameter.c_type)[0]) or "")
     if element is None:
         return None
     if parameter.value:

@@ -177,8 +177,8 @@ def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> DraftParam
         return DraftParameter(name, "u64", False, False, "u64", struct=struct, label=leaf.path, value="0")
     remark = "pointers to pointers" if facts.depth > 2 else ""
     return DraftParameter(
-        name, c_type, pointer, facts.const, dtype, struct=struct, label=leaf.path, unread=unread,
-        indirect=facts.depth == 2, remark=remark,
+        name, c_type, pointer, facts.const, dtype, struct=struct, label=leaf.path, offset=leaf.offset,
+        unread=unread, indirect=facts.depth == 2, remark=remark,
     )  # fmt: skip
 
 
