@@ -231,6 +231,35 @@ def test_what_orders_accesses_comes_first_where_a_statement_around_one_ends() ->
     assert nearby.at_findings(order, run, sources) == [order[2], order[1], order[0]]
 
 
+CALLS = """__device__ void put(float* s, float v) {
+    s[threadIdx.x] = v;
+}
+__global__ void k(float* out, const float* in) {
+    __shared__ float s[64];
+    for (int i = 0; i < 4; ++i) {
+        put(s, in[i]);
+        out[i] = s[63 - threadIdx.x];
+    }
+}
+"""
+
+
+def test_what_orders_accesses_comes_first_where_both_are_made_or_called_for() -> None:
+    sources = {FILE: parse(CALLS.encode(), FILE)}
+
+    def before(line: int) -> Ranked:
+        start = len("".join(CALLS.splitlines(keepends=True)[: line - 1]))
+        start += len(CALLS[start:]) - len(CALLS[start:].lstrip())
+        change = Change("made", (TextEdit(FILE, start, start, "f();"),), "insertion", "barrier", "")
+        return Ranked(change, (FILE, line), (), 0.0)
+
+    order = [before(2), before(7), before(8), before(5)]
+    write = Place(FILE, 2, 1, "put(float*, float)", Place(FILE, 7, 1, "k(float*, float const*)"))
+    read = Place(FILE, 8, 1, "k(float*, float const*)")
+    run: Any = SimpleNamespace(findings=[Finding("races", "read-write", Level.ERROR, "two threads", write, read)])
+    assert [one.line[1] for one in nearby.at_findings(order, run, sources)] == [7, 8, 2, 5]
+
+
 def test_beside_a_line_is_where_its_values_are_made_and_used() -> None:
     beside = Dependences({FILE: parse(KERNEL.encode(), FILE)}).beside([(FILE, 5)])
     lines = {line for _, line in beside}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, TextEdit
@@ -24,6 +25,7 @@ from wmmadiag.diagnose.proof import (
     names_registers,
     said_elsewhere,
     unfit,
+    waits_apart,
 )
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
@@ -485,3 +487,27 @@ def test_what_is_done_to_the_same_thing_elsewhere_may_stand_at_the_wrong_place(t
     data = b"arrive(&empty);\n__syncthreads();\nload();\n"
     change = Change("made", (TextEdit("k.cu", len(data), len(data), f"{text}\n"),), "insertion", "arrive", text)
     assert said_elsewhere({"k.cu": parse(data, "k.cu")}, change) == where
+
+
+def test_a_wait_in_what_is_called_for_one_of_two_accesses_is_perhaps_the_callers() -> None:
+    text = (
+        b"__device__ void put(float* s) { *s = 1; }\n__global__ void k(float* s) {\n    put(s);\n    s[1] = s[0];\n}\n"
+    )
+    sources = {"k.cu": parse(text, "k.cu")}
+    caller = Place("k.cu", 3, 1, "k(float*)")
+    race = Finding(
+        "races",
+        "read-write",
+        Level.ERROR,
+        "",
+        Place("k.cu", 1, 1, "put(float*)", caller),
+        Place("k.cu", 4, 1, "k(float*)"),
+    )
+    first: Any = SimpleNamespace(findings=[race])
+
+    def before(piece: bytes) -> Change:
+        at = text.index(piece)
+        return Change("made", (TextEdit("k.cu", at, at, "__syncthreads();"),), "insertion", "barrier", "")
+
+    assert waits_apart(sources, first, before(b"*s = 1")) == "k"
+    assert waits_apart(sources, first, before(b"put(s);")) == ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.meeting import function_at, homes, sides
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.suspicion import marks
@@ -18,13 +19,17 @@ if TYPE_CHECKING:
 
 
 def at_findings(order: Sequence[Ranked], run: CaseRun, sources: Mapping[str, Source]) -> list[Ranked]:
-    """Changes of the lines that findings are about first, then those beside them: nothing else says what is wrong.
+    """Changes of the lines that findings are about, or that call for them, first, then those beside them: nothing else
+    says what is wrong.
 
-    Where they are about the order of accesses, two changes that put accesses in order come for each other one.
+    Where they are about the order of accesses, two changes that put accesses in order come for each other one, those of
+    the function that makes both accesses, or calls for both, first.
     """
     said = {mark.line for mark in marks(run.findings, None, None)}
+    races = [one for one in run.findings if one.check == "races"]
+    said |= {(place.file, place.line) for one in races for place in sides(one)}
     beside = Dependences(sources).beside(said)
-    unordered = any(one.check == "races" for one in run.findings)
+    met = homes(races)
 
     def far(one: Ranked) -> int:
         lines = _between(one, sources)
@@ -33,11 +38,15 @@ def at_findings(order: Sequence[Ranked], run: CaseRun, sources: Mapping[str, Sou
     groups: dict[int, list[Ranked]] = {0: [], 1: [], 2: []}
     for one in order:
         groups[far(one)].append(one)
-    return [one for some in groups.values() for one in (_orders_first(some) if unordered else some)]
+    return [one for some in groups.values() for one in (_orders_first(some, met, sources) if races else some)]
 
 
-def _orders_first(some: Sequence[Ranked]) -> Iterator[Ranked]:
-    orders = [one for one in some if puts_in_order(one.change)]
+def _orders_first(some: Sequence[Ranked], met: Set[str], sources: Mapping[str, Source]) -> Iterator[Ranked]:
+    def apart(one: Ranked) -> bool:
+        edit = one.change.edits[0]
+        return function_at(sources, edit.file, edit.start) not in met
+
+    orders = sorted((one for one in some if puts_in_order(one.change)), key=apart)
     others = iter([one for one in some if not puts_in_order(one.change)])
     for number, one in enumerate(orders):
         yield one

@@ -26,7 +26,7 @@ from wmmadiag.diagnose.confirm import (
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
-from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
+from wmmadiag.diagnose.meeting import function_at, homes, ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.only_where import CHOSEN
 from wmmadiag.diagnose.overwritten import more_overwritten
@@ -74,6 +74,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "who writes this memory and who reads it would agree as well if the other end were changed"
     if puts_in_order(change) and _overlap(found, first, best):
         yield "it orders accesses through different pointers, whose memory should perhaps not overlap"
+    if caller := waits_apart(found.sources, first, change):
+        yield f"both accesses that it orders are made or called for in {caller}: there it may be what is missing"
     if movable(change) and best.tried.also != ():
         yield f"what it puts in mends {_places(best.tried.also)} as well"
     if case := disturbed(cases, found.baseline, best):
@@ -153,6 +155,13 @@ def said_elsewhere(sources: Mapping[str, Source], change: Change) -> str:
     text, source = change.edits[0].text.strip(), sources[change.edits[0].file]
     at = source.data.find(text.encode("utf-8", "surrogateescape")) if _NAMES_SOMETHING.search(text) else -1
     return f"{Path(source.name).name}:{source.place_at(at).line}" if at >= 0 else ""
+
+
+def waits_apart(sources: Mapping[str, Source], first: CaseRun, change: Change) -> str:
+    """The function in which two accesses meet, where a change puts in order what some other function does; "" else."""
+    edit, met = change.edits[0], homes(first.findings)
+    apart = puts_in_order(change) and function_at(sources, edit.file, edit.start) not in met
+    return min(met) if apart and met else ""
 
 
 def moves_what_is_put_in(sources: Mapping[str, Source], moved: Change, put_in: Change) -> bool:
