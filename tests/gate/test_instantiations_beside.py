@@ -48,6 +48,7 @@ def test_instantiations_that_a_source_launches_besides_are_judged_too(tmp_path):
     assert assumptions(first) == ["judged, too: gemm<false>"]
     (chosen,) = check_all(plan([path], [None], None, None, {"entry": "gemm<true>"}))
     assert chosen.code == 0 and not assumptions(chosen)
+    assert "the instantiation gemm<true> is one that the source launches" in chosen.report.assumed
 
 
 def test_a_right_instantiation_says_nothing_of_another(tmp_path):

@@ -16,6 +16,7 @@ from wmmadiag.hostcode import terms
 from wmmadiag.launch import Launch
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.subject import together
+from wmmadiag.subject.drafts.derive import _names
 from wmmadiag.subject.drafts.kernel import read_host
 from wmmadiag.subject.drafts.launched_together import launched_together
 from wmmadiag.subject.open_subject import SubjectOptions, derived_once
@@ -164,6 +165,11 @@ def test_a_mistake_in_any_of_them_is_not_called_right(tmp_path, capsys, source, 
     broken = tmp_path / path.name
     broken.write_text(path.read_text("utf-8").replace(change["old"].strip("\n"), change["new"].strip("\n")))
     assert main(["check", str(broken)]) != 0, capsys.readouterr().out
+
+
+def test_no_instantiation_is_chosen_where_each_is_judged_alone():
+    assert _names(["a::f<1, 2>", "g<half>"]) == ["a::f", "g"]
+    assert _names(["f<1>", "f<2>", "g<half>", "h"]) == ["f<1>", "f<2>", "g", "h"]
 
 
 @pytest.mark.slow

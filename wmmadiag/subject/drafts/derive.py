@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -128,11 +129,17 @@ def _together(path: Path, options: SubjectOptions) -> Card | None:
     except ConfigurationError:
         if named or len(parts) == 1:
             raise
-        raise several_parts(path, kernel.entry, parts) from None
+        raise several_parts(path, kernel.entry, _names(parts)) from None
     sure = not options.computes and card.derived is not None and not card.derived.doubt and not card.derived.near
     if named or sure or len(parts) == 1 or right_alternative(card) is not None:
         return card
-    raise several_parts(path, kernel.entry, parts)
+    raise several_parts(path, kernel.entry, _names(parts))
+
+
+def _names(parts: Sequence[str]) -> list[str]:
+    """The names by which kernels are judged alone: of a template that is launched once, no instantiation is chosen."""
+    counts = Counter(one.partition("<")[0] for one in parts)
+    return [one if counts[one.partition("<")[0]] > 1 else one.partition("<")[0] for one in parts]
 
 
 def _as_commented(path: Path, kernel: SourceKernel, options: SubjectOptions) -> Card:

@@ -19,6 +19,7 @@ from wmmadiag.subject.drafts.evidence import product_of
 from wmmadiag.subject.drafts.facts import note_facts
 from wmmadiag.subject.drafts.guess import covered_roles, number_behind, role_remark, roles_for, value_for
 from wmmadiag.subject.drafts.in_place import mark_updated, updated_roles, written_over
+from wmmadiag.subject.drafts.instantiations_beside import launched_otherwise
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
 from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Open, Wishes, is_input
@@ -320,7 +321,7 @@ def _entry(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> None:
     result.entry = re.sub(r"\{([^{}]*)\}", told, result.entry)
     if "<" in result.entry and kernel.launch is not None:
         types = "" if kernel.host is None or not kernel.host.types else " with such types"
-        one = "one" if kernel.others else "the one"
+        one = "one" if kernel.others or launched_otherwise(kernel) else "the one"
         result.remarks.append(f"the instantiation {result.entry} is {one} that the source launches{types}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.types import split_template
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ def most_telling_first(taken: str, others: Sequence[str]) -> tuple[str, ...]:
 def not_judged(others: Sequence[str]) -> tuple[str, ...]:
     """The assumption that a verdict on one instantiation rests on, where there are others."""
     return (f"not judged: {', '.join(others)}, which the source instantiates, too",) if others else ()
+
+
+def launched_otherwise(kernel: SourceKernel) -> bool:
+    """Whether host code launches another instantiation of a kernel, too."""
+    launches = (one.kernel for run in (kernel.host.runs if kernel.host is not None else ()) for one in run.launches)
+    return len({one.arguments for one in launches if plain_name(one.name) == plain_name(kernel.entry)}) > 1
 
 
 def with_what_lies_beside(report: KernelReport, kernel: SourceKernel) -> KernelReport:
