@@ -19,18 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.cli.arguments import (
-    add_baseline,
-    add_budget,
-    add_checks,
-    add_colour,
-    add_detail,
-    add_inputs,
-    add_schedules,
-    add_subject,
-    of_subject,
-    positive,
-)
+from wmmadiag.cli import arguments
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import FORMATS, Outputs, add_outputs, chosen_outputs, write_outputs
 from wmmadiag.errors import ConfigurationError, UndecidedError
@@ -49,28 +38,30 @@ _FEW = 3  # kernels whose texts are seen at a glance
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="card, folder, CUDA source or PTX")
-    add_detail(parser)
-    add_colour(parser)
+    arguments.add_detail(parser)
+    arguments.add_colour(parser)
     group = parser.add_argument_group("what to run")
     group.add_argument("--case", action="append", metavar="NAME", default=None, help="only this case; may be repeated")
     group.add_argument("--variant", action="append", metavar="NAME", default=None, help="only this variant; likewise")
-    add_inputs(group)
+    arguments.add_inputs(group)
     group.add_argument("--against", metavar="CARD", default=None, help="compare with another kernel's outputs, too")
-    group.add_argument("--jobs", type=positive, metavar="N", default=1, help="cards checked at a time (default: 1)")
+    group.add_argument(
+        "--jobs", type=arguments.positive, metavar="N", default=1, help="cards checked at a time (default: 1)"
+    )
     group.add_argument("--wrong", action="store_true", help="of a folder, also the kernels broken on purpose")
     group = parser.add_argument_group("what to look for besides wrong numbers")
-    add_checks(group)
+    arguments.add_checks(group)
     group.add_argument("--provenance", action="store_true", help="follow values from the inputs on")
     group.add_argument("--diagnose", action="store_true", help="say why each failing variant fails")
-    add_schedules(group)
-    add_subject(parser, "the kernel, in place of what its card or source says", many_arches=True)
+    arguments.add_schedules(group)
+    arguments.add_subject(parser, "the kernel, in place of what its card or source says", many_arches=True)
     parser.add_argument("--resources", action="store_true", help="registers, spills and shared memory, by ptxas")
     group = parser.add_argument_group("where it runs")
     group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
-    add_budget(group, "each card")
+    arguments.add_budget(group, "each card")
     group.add_argument("--no-main", action="store_true", help="do not run a source's own main besides")
     group = parser.add_argument_group("failures that are known")
-    add_baseline(group)
+    arguments.add_baseline(group)
     add_outputs(parser)
     parser.add_argument(
         "--bundle", metavar="FILE", default=None, help="write one file from which `wmmadiag replay` repeats the check"
@@ -187,7 +178,7 @@ def _bundled(args: argparse.Namespace, outputs: Outputs, console: Console) -> in
             "a bundle holds what NVRTC compiled and the emulator ran",
             hint="leave --backend and --compiler out with --bundle",
         )
-    options = of_subject(args)
+    options = arguments.of_subject(args)
     for name in ("computes", "compiler", "use_cache"):  # a bundle is of a card, compiled by NVRTC
         del options[name]
     options["include_paths"] = tuple(args.include)
@@ -221,7 +212,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of `wmmadiag.check`."""
     from wmmadiag.backends import RunLimits
 
-    return of_subject(args) | {
+    return arguments.of_subject(args) | {
         "backend": args.backend,
         "limits": RunLimits(args.threads, args.budget_instructions, args.budget_seconds),
         "resources": args.resources or args.verbose,

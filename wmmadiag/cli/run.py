@@ -20,19 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import (
-    add_budget,
-    add_checks,
-    add_colour,
-    add_detail,
-    add_macros,
-    add_no_cache,
-    add_schedules,
-    definitions,
-    natural,
-    seconds,
-    size,
-)
+from wmmadiag.cli import arguments
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import FORMATS, STDOUT, add_json, chosen_outputs, write_json, write_outputs
 from wmmadiag.errors import ConfigurationError
@@ -49,14 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("sources", metavar="PROGRAM.cu", nargs="+", help="its sources; -- begins its own arguments")
     parser.add_argument("--arch", metavar="SM", default="sm_90", help="the device that it sees (default: sm_90)")
-    add_macros(parser)
+    arguments.add_macros(parser)
     parser.add_argument("--std", metavar="STD", default="c++17", help="C++ standard (default: c++17)")
     parser.add_argument(
         "-X", "--host-option", action="append", metavar="WORD", default=[], help="a word for the C++ compiler: -X=-lm"
     )
     parser.add_argument("--use-fast-math", action="store_true", help="compile kernels as nvcc --use_fast_math does")
-    add_checks(parser)
-    add_schedules(parser)
+    arguments.add_checks(parser)
+    arguments.add_schedules(parser)
     parser.add_argument(
         "--every-launch", action="store_true",
         help="watch also launches that are like an earlier one: same kernel, grid, block and arguments",
@@ -69,14 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a launch that dies is told, and the program goes on as if it had not (else it gets CUDA's sticky error)",
     )  # fmt: skip
     parser.add_argument("--leaks", action="store_true", help="tell of memory that is never freed")
-    add_budget(parser, "each launch")
-    parser.add_argument("--timeout", type=seconds, metavar="S", default=None, help="wall time of the program")
+    arguments.add_budget(parser, "each launch")
+    parser.add_argument("--timeout", type=arguments.seconds, metavar="S", default=None, help="wall time of the program")
     parser.add_argument(
-        "--memory", type=size, metavar="SIZE", default=0,
+        "--memory", type=arguments.size, metavar="SIZE", default=0,
         help="memory of the device, such as 4G; the process may take four times that and 1G (default: the machine's)",
     )  # fmt: skip
     parser.add_argument(
-        "--sample-blocks", type=natural, metavar="N", default=0,
+        "--sample-blocks", type=arguments.natural, metavar="N", default=0,
         help="watch N blocks of each launch, spread over its grid, and run the others bare",
     )  # fmt: skip
     group = parser.add_argument_group("reports (FILE '-': standard output, and nothing else there)")
@@ -85,9 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name != "json":
             group.add_argument(f"--{name}", metavar="FILE", default=None, help=what)
     group.add_argument("--github", action="store_true", help="annotations for GitHub Actions, on standard output")
-    add_no_cache(parser)
-    add_detail(parser)
-    add_colour(parser)
+    arguments.add_no_cache(parser)
+    arguments.add_detail(parser)
+    arguments.add_colour(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -102,7 +90,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     own = words[words.index("--") + 1 :] if "--" in words else []
     sources = [Path(one) for one in args.sources]
     extra = ("--use_fast_math",) if args.use_fast_math else ()
-    macros = definitions(args.define)
+    macros = arguments.definitions(args.define)
     # nvcc's option defines it, too; it gives functions of the runtime other names, which ours do not need.
     per_thread = macros.pop("CUDA_API_PER_THREAD_DEFAULT_STREAM", "0") != "0" or args.default_stream == "per-thread"
     options = CompileOptions(

@@ -21,16 +21,8 @@ from wmmadiag.compile.host_headers import is_host_header
 from wmmadiag.compile.read import is_file
 from wmmadiag.compile.read import read_bytes as read_bytes
 from wmmadiag.compile.read import read_text as read_text
+from wmmadiag.csource import lexical
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.lexical import (
-    Directive,
-    Macro,
-    directives,
-    directives_at_line_starts,
-    joined,
-    macros_at_line_starts,
-    readable_comments,
-)
 from wmmadiag.errors import CompileError
 
 _INCLUDE = re.compile(r'(?:<([^>\n]+)>|"([^"\n]+)")')
@@ -56,11 +48,11 @@ class SourceFile:
         return self.data.decode("utf-8", "surrogateescape")
 
     @cached_property
-    def directives(self) -> tuple[Directive, ...]:
+    def directives(self) -> tuple[lexical.Directive, ...]:
         """Its preprocessor directives; of a library's header those that include, and conditions."""
         # A literal may hold what looks like a directive, in a raw string alone; finding those takes longer.
         exact = self.own or b'R"' in self.data
-        return tuple(directives(self.data) if exact else directives_at_line_starts(self.data))
+        return tuple(lexical.directives(self.data) if exact else lexical.directives_at_line_starts(self.data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +145,7 @@ class _SourceReader:
         the compiler's alone."""
         called = {argument: _CALLED.fullmatch(argument) for argument, _ in self.unnamed}
         wanted = {match[1] for match in called.values() if match is not None}
-        known = joined(macros_at_line_starts(file.data, wanted) for file in files) if wanted else {}
+        known = lexical.joined(lexical.macros_at_line_starts(file.data, wanted) for file in files) if wanted else {}
         for argument, folder in self.unnamed:
             match = called[argument]
             names = _expansions(known.get(match[1]), match[2]) if match is not None else []
@@ -217,7 +209,7 @@ def read_tree(
     )
 
 
-def _expansions(macro: Macro | None, arguments: str | None) -> list[str]:
+def _expansions(macro: lexical.Macro | None, arguments: str | None) -> list[str]:
     """What an invocation of a macro can stand for, by all its definitions; empty where that is not plain."""
     given = [one.strip() for one in arguments.split(",")] if arguments is not None else []
     if macro is None or len(macro.parameters or ()) != len(given) or any("#" in body for body in macro.bodies):
@@ -244,7 +236,7 @@ def in_memory(
             for one in file.directives
             if (target := tree.targets.get((file.key, one.start))) is not None
         ]
-        text = readable_comments(texts.get(file.key, file.data))
+        text = lexical.readable_comments(texts.get(file.key, file.data))
         sources[file.key] = applied(text, [*aimed, *edits.get(file.key, ())])
     root = sources.pop(tree.root.key)
     # A header may include the source itself (guarded); it then gets the same text.

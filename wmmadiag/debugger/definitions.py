@@ -23,19 +23,8 @@ from wmmadiag.csource.nodes import Node, arguments, bare, called, descendants, f
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable
 from wmmadiag.csource.writes import Write
+from wmmadiag.debugger import integers
 from wmmadiag.debugger.declared import DeclaredLocal
-from wmmadiag.debugger.integers import (
-    BOOL,
-    INT,
-    UNSIGNED,
-    Integers,
-    IntegerType,
-    UnknownValue,
-    binary,
-    common_type,
-    literal,
-    unary,
-)
 from wmmadiag.errors import CompileError, ConfigurationError
 
 Lanes: TypeAlias = NDArray[np.int64]
@@ -64,7 +53,7 @@ class Definitions:
         """What the variable holds in each of the warp's lanes; None where its definition does not tell."""
         try:
             found = self._defined(self.local.variable, ())
-        except UnknownValue:
+        except integers.UnknownValue:
             return None
         kind = np.uint64 if any(value >= 1 << 63 for value in found.values) else np.int64
         return np.asarray(found.values, kind)
@@ -128,23 +117,23 @@ class Definitions:
 
     # Evaluation
 
-    def _defined(self, variable: Variable, open_ones: Sequence[int]) -> Integers:
+    def _defined(self, variable: Variable, open_ones: Sequence[int]) -> integers.Integers:
         if variable.declarator.id in open_ones or variable.value is None or variable.kind != "local":
-            raise UnknownValue
+            raise integers.UnknownValue
         if variable.dimensions or variable.pointers or variable.reference or not self._set_once(variable):
-            raise UnknownValue
+            raise integers.UnknownValue
         open_ones = (*open_ones, variable.declarator.id)
         return self._evaluated(variable.value, open_ones).converted(self._integer(self._type_of(variable)))
 
-    def _evaluated(self, node: Node, open_ones: Sequence[int]) -> Integers:
+    def _evaluated(self, node: Node, open_ones: Sequence[int]) -> integers.Integers:
         node = bare(node)
         parts = [bare(one) for one in node.named_children if one.type != "comment"]
         if node.type in _LISTS and len(parts) == 1:
             return self._evaluated(parts[0], open_ones)
         if node.type == "number_literal":
-            return literal(self._source.text(node), LANES)
+            return integers.literal(self._source.text(node), LANES)
         if node.type in ("true", "false"):
-            return Integers((int(node.type == "true"),) * LANES, BOOL)
+            return integers.Integers((int(node.type == "true"),) * LANES, integers.BOOL)
         if node.type in ("identifier", "field_expression", "qualified_identifier", "sizeof_expression"):
             return self._named(node, open_ones)
         if node.type == "cast_expression" and len(parts) == 2:
@@ -154,52 +143,52 @@ class Definitions:
         operator = field(node, "operator")
         sign = operator.type if operator is not None else ""
         if node.type == "unary_expression" and parts:
-            return unary(sign, self._evaluated(parts[-1], open_ones))
+            return integers.unary(sign, self._evaluated(parts[-1], open_ones))
         if node.type == "binary_expression" and len(parts) == 2:
-            return binary(sign, *(self._evaluated(one, open_ones) for one in parts))
+            return integers.binary(sign, *(self._evaluated(one, open_ones) for one in parts))
         if node.type == "conditional_expression" and len(parts) == 3:
             condition, yes, no = (self._evaluated(one, open_ones) for one in parts)
             return _chosen(condition, yes, no)
-        raise UnknownValue
+        raise integers.UnknownValue
 
-    def _called(self, node: Node, open_ones: Sequence[int]) -> Integers:
+    def _called(self, node: Node, open_ones: Sequence[int]) -> integers.Integers:
         given = [self._evaluated(one, open_ones) for one in arguments(node)]
         name = called(node)
         if name in ("min", "max") and len(given) == 2:
             left, right = given
-            less = binary("<", left, right) if name == "min" else binary(">", left, right)
+            less = integers.binary("<", left, right) if name == "min" else integers.binary(">", left, right)
             return _chosen(less, left, right)
         if len(given) == 1:
             return given[0].converted(self._integer(self._cast_to(node)))
-        raise UnknownValue
+        raise integers.UnknownValue
 
-    def _named(self, node: Node, open_ones: Sequence[int]) -> Integers:
+    def _named(self, node: Node, open_ones: Sequence[int]) -> integers.Integers:
         text = self._source.words(node)
         variable = self._variable(node) if node.type == "identifier" else None
         if variable is not None and variable.kind == "local" and not variable.constant:
             return self._defined(variable, open_ones)
         if variable is not None and variable.kind == "parameter":
             if not self.local.function.kernel or not self._set_once(variable):
-                raise UnknownValue
+                raise integers.UnknownValue
             return self._given(text, self._integer(self._type_of(variable)))
         constant = self._answers.get(self._constant(node))
         if isinstance(constant, Constant) and constant.kind in ("bool", "int", "uint"):
-            return Integers((int(constant.value),) * LANES, _integer_type(constant.kind, constant.size))
+            return integers.Integers((int(constant.value),) * LANES, _integer_type(constant.kind, constant.size))
         if variable is not None:
-            raise UnknownValue
+            raise integers.UnknownValue
         # What CUDA declares in every kernel: vectors of unsigned, and an int.
-        return self._given(text, UNSIGNED if "." in text else INT)
+        return self._given(text, integers.UNSIGNED if "." in text else integers.INT)
 
-    def _given(self, text: str, kind: IntegerType) -> Integers:
+    def _given(self, text: str, kind: integers.IntegerType) -> integers.Integers:
         values = self.outside(text)
         if values is None:
-            raise UnknownValue
-        return Integers(tuple(map(int, values)), kind)
+            raise integers.UnknownValue
+        return integers.Integers(tuple(map(int, values)), kind)
 
-    def _integer(self, question: Question) -> IntegerType:
+    def _integer(self, question: Question) -> integers.IntegerType:
         facts = self._answers.get(question)
         if not isinstance(facts, TypeFacts) or facts.kind not in ("bool", "int", "uint"):
-            raise UnknownValue
+            raise integers.UnknownValue
         return _integer_type(facts.kind, facts.size)
 
     def _set_once(self, variable: Variable) -> bool:
@@ -226,11 +215,11 @@ _ASKED = (
 )  # fmt: skip
 
 
-def _integer_type(kind: str, size: int) -> IntegerType:
-    return BOOL if kind == "bool" else IntegerType(size, kind == "int")
+def _integer_type(kind: str, size: int) -> integers.IntegerType:
+    return integers.BOOL if kind == "bool" else integers.IntegerType(size, kind == "int")
 
 
-def _chosen(condition: Integers, yes: Integers, no: Integers) -> Integers:
-    common = common_type(yes.type, no.type)
+def _chosen(condition: integers.Integers, yes: integers.Integers, no: integers.Integers) -> integers.Integers:
+    common = integers.common_type(yes.type, no.type)
     pairs = zip(condition.values, yes.converted(common).values, no.converted(common).values, strict=True)
-    return Integers(tuple(a if c else b for c, a, b in pairs), common)
+    return integers.Integers(tuple(a if c else b for c, a, b in pairs), common)

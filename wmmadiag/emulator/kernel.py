@@ -12,19 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.origin import PtxOrigin
-from wmmadiag.emulator import native
+from wmmadiag.emulator import memory_layout, native
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.launch_limits import check_shape
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.emulator.memory_layout import (
-    ARGUMENT_BASE,
-    GRID_WORKSPACE_BASE,
-    GRID_WORKSPACE_BYTES,
-    PARAMETER_BASE,
-    TABLE_BASE,
-    align_up,
-)
 from wmmadiag.emulator.naming import ArrayNames
 from wmmadiag.emulator.output_words import Words, watched
 from wmmadiag.emulator.shared_memory import clusters_of, shared_extents, watchable, whole_shared
@@ -50,11 +42,11 @@ def place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], boo
     """
     arrays = {index: one for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)}
     placed: dict[int, int] = {}
-    address = ARGUMENT_BASE + launch.displaced
+    address = memory_layout.ARGUMENT_BASE + launch.displaced
     for group in together(arrays, launch.name):
         placed |= {index: address + offset for index, offset in group.offsets.items()}
         regions.append((address, group.data, group.writeable))
-        address = align_up(address + group.data.nbytes + _GAP, _ALIGN) + launch.displaced
+        address = memory_layout.align_up(address + group.data.nbytes + _GAP, _ALIGN) + launch.displaced
     return placed
 
 
@@ -65,11 +57,11 @@ def pointer_tables(launch: Launch, placed: Mapping[int, int]) -> dict[int, tuple
         placed: the device address of each array.
     """
     found: dict[int, tuple[int, NDArray[np.uint8]]] = {}
-    address = TABLE_BASE
+    address = memory_layout.TABLE_BASE
     for index, (count, apart) in launch.tables.items():
         table = (placed[index] + apart * np.arange(count, dtype=np.uint64)).astype(np.uint64).view(np.uint8)
         found[index] = address, table
-        address = align_up(address + table.nbytes + _GAP, _ALIGN)
+        address = memory_layout.align_up(address + table.nbytes + _GAP, _ALIGN)
     return found
 
 
@@ -340,11 +332,13 @@ class EmulatedKernel:
         for index, (address, table) in tables.items():
             regions.append((address, table, False))
             extents.append(MemoryExtent(f"the pointers of {launch.name(index)}", "global", address, table.nbytes))
-        regions.append((PARAMETER_BASE, block, False))
+        regions.append((memory_layout.PARAMETER_BASE, block, False))
         if self.kernel.layout.grid_workspace:
-            workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
-            regions.append((GRID_WORKSPACE_BASE, workspace, True))
-            extents.append(MemoryExtent("the grid's barrier", "global", GRID_WORKSPACE_BASE, workspace.nbytes))
+            workspace = np.zeros(memory_layout.GRID_WORKSPACE_BYTES, np.uint8)
+            regions.append((memory_layout.GRID_WORKSPACE_BASE, workspace, True))
+            extents.append(
+                MemoryExtent("the grid's barrier", "global", memory_layout.GRID_WORKSPACE_BASE, workspace.nbytes)
+            )
         given_at = {one.address for one in launch.memory}
         for one in launch.memory:
             extent = MemoryExtent(one.name, "global", one.address, one.size or one.data.nbytes)

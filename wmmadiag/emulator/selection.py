@@ -19,24 +19,8 @@ from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.memory_layout import GRID_WORKSPACE_BASE, PARAMETER_BASE, MemoryLayout
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
+from wmmadiag.ptx import ir
 from wmmadiag.ptx.calls import function_address
-from wmmadiag.ptx.ir import (
-    Address,
-    Immediate,
-    Instruction,
-    Module,
-    Operand,
-    OperandPair,
-    Predicate,
-    PtxFunction,
-    PtxParameter,
-    Register,
-    Sink,
-    Space,
-    Special,
-    SymbolAddress,
-    Vector,
-)
 from wmmadiag.ptx.lexer import MALFORMED
 from wmmadiag.ptx.types import WIDTHS
 
@@ -44,7 +28,7 @@ if TYPE_CHECKING:
     from wmmadiag.emulator.call_stack import CallStack
     from wmmadiag.emulator.select_cluster import ClusterValues
 
-Select = Callable[["Selector", Instruction], None]
+Select = Callable[["Selector", ir.Instruction], None]
 _S = TypeVar("_S", bound=Select)
 _SELECTORS: dict[str, Select] = {}
 
@@ -93,7 +77,7 @@ _ONE = frozenset({"%ntid.w", "%nctaid.w", "%nclusterid.w", "%cluster_nctaid.w"})
 class Selector:
     """Emits operations; holds what they share: virtual registers, constants, memory layout, maps."""
 
-    def __init__(self, module: Module, entry: PtxFunction, layout: MemoryLayout, arch: str) -> None:
+    def __init__(self, module: ir.Module, entry: ir.PtxFunction, layout: MemoryLayout, arch: str) -> None:
         self.module = module
         self.entry = entry
         self.layout = layout
@@ -111,7 +95,7 @@ class Selector:
         self.stack: CallStack
         self.cluster: ClusterValues | None = None  # of a kernel that knows of clusters
         self.stack_pointer = Value(8, name="the stack's pointer")
-        self._parameters = {p.name: p for p in entry.parameters if isinstance(p, PtxParameter)}
+        self._parameters = {p.name: p for p in entry.parameters if isinstance(p, ir.PtxParameter)}
         self.place = entry.place or Place("", 0)
         self.ptx_line = 0
         self._text = ""
@@ -121,7 +105,7 @@ class Selector:
 
     # Emission
 
-    def run(self, instruction: Instruction) -> None:
+    def run(self, instruction: ir.Instruction) -> None:
         """Emit the operations of one instruction.
 
         Raises:
@@ -218,54 +202,54 @@ class Selector:
         """Registers that the engine fills when a warp starts."""
         return list(self._presets.values())
 
-    def register(self, register: Register) -> Value:
+    def register(self, register: ir.Register) -> Value:
         """The value of a PTX register in the current frame."""
         return self.frame.value(register)
 
-    def read(self, operand: Operand | None, type_name: str) -> Value:
+    def read(self, operand: ir.Operand | None, type_name: str) -> Value:
         """A source operand of a PTX type; conversions of literals included."""
         width = width_of(type_name)
-        if isinstance(operand, Register):
+        if isinstance(operand, ir.Register):
             return self.register(operand)
-        if isinstance(operand, Immediate):
+        if isinstance(operand, ir.Immediate):
             return self.constant(immediate_bits(operand, type_name), width)
-        if isinstance(operand, SymbolAddress):
+        if isinstance(operand, ir.SymbolAddress):
             return self.address_of(operand.name, operand.offset, width)
-        if isinstance(operand, Special):
+        if isinstance(operand, ir.Special):
             return self.special(operand.name, width)
-        if isinstance(operand, Predicate) and not operand.negated:
+        if isinstance(operand, ir.Predicate) and not operand.negated:
             return self.register(operand.register)
         raise self.malformed(f"{self._text}: operand {operand!r} cannot stand here")
 
-    def read_predicate(self, operand: Operand | None) -> tuple[Value, bool]:
+    def read_predicate(self, operand: ir.Operand | None) -> tuple[Value, bool]:
         """A predicate source and whether it is negated."""
-        if isinstance(operand, Predicate):
+        if isinstance(operand, ir.Predicate):
             return self.register(operand.register), operand.negated
-        if isinstance(operand, Immediate):
+        if isinstance(operand, ir.Immediate):
             return self.constant(operand.value, 0), False
         return self.read(operand, "pred"), False
 
-    def write(self, operand: Operand | None, type_name: str = "") -> Value | None:
+    def write(self, operand: ir.Operand | None, type_name: str = "") -> Value | None:
         """A destination; None for a sink."""
-        if operand is None or isinstance(operand, Sink):
+        if operand is None or isinstance(operand, ir.Sink):
             return None
-        if isinstance(operand, Register):
+        if isinstance(operand, ir.Register):
             return self.register(operand)
-        if isinstance(operand, Predicate):
+        if isinstance(operand, ir.Predicate):
             return self.register(operand.register)
         raise self.malformed(f"{self._text}: destination {operand!r} of type {type_name} is no register")
 
-    def write_pair(self, operand: Operand | None) -> tuple[Value | None, Value | None]:
+    def write_pair(self, operand: ir.Operand | None) -> tuple[Value | None, Value | None]:
         """Destinations `d|p`, or a single `d`."""
-        if isinstance(operand, OperandPair):
+        if isinstance(operand, ir.OperandPair):
             return self.write(operand.first), self.write(operand.second)
         return self.write(operand), None
 
-    def elements(self, operand: Operand | None) -> tuple[Operand, ...]:
+    def elements(self, operand: ir.Operand | None) -> tuple[ir.Operand, ...]:
         """The elements of a vector operand; a scalar is a vector of one."""
         if operand is None:
             return ()
-        return operand.elements if isinstance(operand, Vector) else (operand,)
+        return operand.elements if isinstance(operand, ir.Vector) else (operand,)
 
     def malformed(self, message: str) -> PtxSyntaxError:
         """An error in the PTX at the current place."""
@@ -321,14 +305,14 @@ class Selector:
             if name in self.module.functions:
                 return self.constant(function_address(name), width)
             raise self.malformed(f"unknown symbol {name}")
-        if variable.space is Space.SHARED:
+        if variable.space is ir.Space.SHARED:
             address = self.layout.shared_address(self._key(name), variable)
             if address is None:  # dynamic shared memory: placed when all static variables are known
                 value = Value(width, constant=0, name=name)
                 self._dynamic.append((value, offset, False))
                 return self._shared(value)
             return self._shared(self.constant(address + offset, width))
-        if variable.space in (Space.GLOBAL, Space.CONST):
+        if variable.space in (ir.Space.GLOBAL, ir.Space.CONST):
             return self.constant(self.layout.global_address(variable) + offset, width)
         raise self.unsupported(f"variable {name} in {variable.space.value} memory")
 
@@ -364,9 +348,9 @@ class Selector:
         for value, offset, _ in self._dynamic:
             value.constant = base + offset
 
-    def address(self, operand: Operand | None, space: str) -> tuple[Value, int, int, int]:
+    def address(self, operand: ir.Operand | None, space: str) -> tuple[Value, int, int, int]:
         """(base register or constant, byte offset, flags, engine space) of an `[…]` operand in a PTX space."""
-        if not isinstance(operand, Address):
+        if not isinstance(operand, ir.Address):
             raise self.malformed(f"{self._text}: {operand!r} is no address")
         engine_space = {"const": "global", "param": "global"}.get(space, space)
         if isinstance(operand.base, str):
@@ -376,7 +360,7 @@ class Selector:
             value = self.address_of(name, operand.offset, 8)
             if space == "generic" and engine_space != "local":
                 variable = self.frame.variables.get(name) or self.module.variables.get(name)
-                if variable is not None and variable.space is Space.SHARED:
+                if variable is not None and variable.space is ir.Space.SHARED:
                     engine_space = "shared"
             return value, 0, 0, SPACES[engine_space]
         if operand.base is None:
@@ -394,7 +378,7 @@ def width_of(type_name: str) -> int:
     return max(2, WIDTHS[type_name] // 8)
 
 
-def immediate_bits(immediate: Immediate, type_name: str) -> int:
+def immediate_bits(immediate: ir.Immediate, type_name: str) -> int:
     """The bits of a literal as an operand of a type; decimal floats are f64 in PTX, rounded to what they become."""
     if immediate.type == "int":
         if type_name == "f32":

@@ -12,23 +12,13 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.ptx_scan import first_places
 from wmmadiag.errors import ConfigurationError, UnsupportedError
+from wmmadiag.gpu import wire
 from wmmadiag.gpu.arrays import DeviceArray
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly, check_target
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.devices import device as find_device
 from wmmadiag.gpu.meanings import failure, stray_writes
 from wmmadiag.gpu.session import GpuSession
-from wmmadiag.gpu.wire import (
-    DeviceAddress,
-    DeviceBuffer,
-    DevicePointer,
-    Failed,
-    Job,
-    LaunchDone,
-    Timing,
-    WireArgument,
-    WireField,
-)
 from wmmadiag.gpu.workers import worker
 from wmmadiag.launch import Launch, RunStats, field_offsets
 from wmmadiag.launch.overlaps import together
@@ -79,15 +69,15 @@ class GpuKernel:
         fields = [
             one for argument in job.arguments for one in (argument if isinstance(argument, tuple) else [argument])
         ]
-        if any(isinstance(one, DeviceAddress) for one in fields):
+        if any(isinstance(one, wire.DeviceAddress) for one in fields):
             session = _own_session(self.device.index)
             answer = session.load(self.key, self.code) or session.run(job)
         else:
             seconds = seconds_left(self.options.seconds)
             answer = worker(self.device.index).ask(self.key, self.code, "run", job, seconds=seconds)
-        if isinstance(answer, Failed):
+        if isinstance(answer, wire.Failed):
             raise failure(answer, launch, self.device, self.entry, self.place)
-        assert isinstance(answer, LaunchDone)
+        assert isinstance(answer, wire.LaunchDone)
         for data, content in zip(groups, answer.contents, strict=True):
             if content is not None:
                 data[...] = np.frombuffer(content, np.uint8)
@@ -96,7 +86,7 @@ class GpuKernel:
             raise fault
         return RunStats(0, answer.seconds, answer.output)
 
-    def time(self, launch: Launch, *, warm_up: int = 10, repeats: int = 50) -> Timing:
+    def time(self, launch: Launch, *, warm_up: int = 10, repeats: int = 50) -> wire.Timing:
         """Time launches on the device, one after another on changing copies of the arrays, which stay as they are.
 
         Raises:
@@ -105,12 +95,12 @@ class GpuKernel:
         job, _, _ = self._job(launch)
         seconds = self.options.seconds * (warm_up + repeats)
         answer = worker(self.device.index).ask(self.key, self.code, "time", job, warm_up, repeats, seconds=seconds)
-        if isinstance(answer, Failed):
+        if isinstance(answer, wire.Failed):
             raise failure(answer, launch, self.device, self.entry, self.place)
-        assert isinstance(answer, Timing)
+        assert isinstance(answer, wire.Timing)
         return answer
 
-    def _job(self, launch: Launch) -> tuple[Job, list[NDArray[np.uint8]], list[str]]:
+    def _job(self, launch: Launch) -> tuple[wire.Job, list[NDArray[np.uint8]], list[str]]:
         """The launch as data, the host memory of each buffer, and the buffers' names."""
         given = launch.parameters()
         if len(given) != len(self.parameters):
@@ -134,13 +124,13 @@ class GpuKernel:
         arrays = {index: one for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)}
         groups = together(arrays, launch.name)
         pointers = {
-            index: DevicePointer(number, offset)
+            index: wire.DevicePointer(number, offset)
             for number, group in enumerate(groups)
             for index, offset in group.offsets.items()
         }
-        arguments: list[WireArgument] = []
+        arguments: list[wire.WireArgument] = []
         for indices, parameter in zip(given, self.parameters, strict=True):
-            fields: list[WireField] = []
+            fields: list[wire.WireField] = []
             for index in indices:
                 argument = launch.arguments[index]
                 if isinstance(argument, np.ndarray):
@@ -151,7 +141,7 @@ class GpuKernel:
                             f"{names[index]} lives on GPU {argument.device}, the kernel on GPU {self.device.index}",
                             hint="move it to that GPU, or load the kernel there",
                         )
-                    fields.append(DeviceAddress(argument.address))
+                    fields.append(wire.DeviceAddress(argument.address))
                 else:
                     fields.append(scalar_bytes(argument, parameter, names[index]))
             struct = (indices.start, len(indices)) in launch.structs
@@ -166,8 +156,8 @@ class GpuKernel:
                 )
             arguments.append(tuple(fields) if struct else fields[0])
         titles = [" and ".join(names[index] for index in sorted(group.offsets)) for group in groups]
-        buffers = [DeviceBuffer(one.data.tobytes(), one.writeable) for one in groups]
-        job = Job(
+        buffers = [wire.DeviceBuffer(one.data.tobytes(), one.writeable) for one in groups]
+        job = wire.Job(
             self.key, self.entry, launch.grid, launch.block, launch.shared_bytes, arguments, buffers, self.cooperative
         )
         return job, [one.data for one in groups], titles

@@ -8,19 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from wmmadiag.gpu import wire
 from wmmadiag.gpu.devices import DriverError, api, call
 from wmmadiag.gpu.memory import Arena
-from wmmadiag.gpu.wire import (
-    OPT_IN,
-    Attributes,
-    DeviceAddress,
-    DevicePointer,
-    Failed,
-    Job,
-    LaunchDone,
-    Timing,
-    WireArgument,
-)
 from wmmadiag.launch import struct_bytes
 
 _DEFAULT_SHARED = 48 << 10  # more needs the opt-in (CUDA C++ Programming Guide, "Shared Memory")
@@ -48,7 +38,7 @@ class GpuSession:
             )
         )
 
-    def load(self, key: str, code: bytes) -> Failed | None:
+    def load(self, key: str, code: bytes) -> wire.Failed | None:
         """Load a module (cubin, or PTX with a final NUL) under a key; None if that went well."""
         if key in self._modules:
             return None
@@ -63,18 +53,18 @@ class GpuSession:
             )
         except DriverError as error:
             text = log.split(b"\0")[0].decode("utf-8", "replace").strip()
-            return Failed(error.code, error.doing, log=text)
+            return wire.Failed(error.code, error.doing, log=text)
         self._modules[key] = _Module(handle, {})
         return None
 
-    def run(self, job: Job, output: Callable[[], str] = str) -> LaunchDone | Failed:
+    def run(self, job: wire.Job, output: Callable[[], str] = str) -> wire.LaunchDone | wire.Failed:
         """Launch once and wait for the end.
 
         Args:
             output: reads what device printf has written since it was last called.
         """
         arena: Arena | None = None
-        attributes: Attributes | None = None
+        attributes: wire.Attributes | None = None
         driver = api()
         try:
             call(driver.cuCtxSetCurrent(self._context), "use the GPU's context")
@@ -88,21 +78,21 @@ class GpuSession:
             call(driver.cuCtxSynchronize(), "run")
             seconds = float(call(driver.cuEventElapsedTime(start, stop), "time the launch")) * 1e-3
             contents = [arena.contents(i) if buffer.writable else None for i, buffer in enumerate(job.buffers)]
-            done = LaunchDone(contents, arena.changed(), arena.strays(), seconds, output(), attributes)
+            done = wire.LaunchDone(contents, arena.changed(), arena.strays(), seconds, output(), attributes)
             for event in (start, stop):
                 call(driver.cuEventDestroy(event), "time the launch")
         except DriverError as error:
-            return Failed(error.code, error.doing, output(), attributes=attributes)
+            return wire.Failed(error.code, error.doing, output(), attributes=attributes)
         finally:
             if arena is not None:
                 arena.free()
         return done
 
-    def time(self, job: Job, warm_up: int, repeats: int) -> Timing | Failed:
+    def time(self, job: wire.Job, warm_up: int, repeats: int) -> wire.Timing | wire.Failed:
         """Launch repeatedly, each time on another copy of the buffers; outputs are not read."""
         driver = api()
         arenas: list[Arena] = []
-        attributes: Attributes | None = None
+        attributes: wire.Attributes | None = None
         try:
             call(driver.cuCtxSetCurrent(self._context), "use the GPU's context")
             function, attributes = self._prepared(job)
@@ -124,9 +114,9 @@ class GpuSession:
             for pair in events:
                 for event in pair:
                     driver.cuEventDestroy(event)
-            return Timing(times, attributes)
+            return wire.Timing(times, attributes)
         except DriverError as error:
-            return Failed(error.code, error.doing, attributes=attributes)
+            return wire.Failed(error.code, error.doing, attributes=attributes)
         finally:
             for arena in arenas:
                 arena.free()
@@ -134,7 +124,7 @@ class GpuSession:
     def _event(self) -> Any:
         return call(api().cuEventCreate(0), "time the launch")
 
-    def _prepared(self, job: Job) -> tuple[Any, Attributes]:
+    def _prepared(self, job: wire.Job) -> tuple[Any, wire.Attributes]:
         """The function, and what the driver says of it."""
         driver = api()
         module = self._modules[job.key]
@@ -149,23 +139,23 @@ class GpuSession:
             return int(call(driver.cuFuncGetAttribute(attribute, function), "ask about the kernel"))
 
         static = ask("SHARED_SIZE_BYTES")
-        attributes = Attributes(ask("NUM_REGS"), ask("LOCAL_SIZE_BYTES"), static, ask("MAX_THREADS_PER_BLOCK"))
+        attributes = wire.Attributes(ask("NUM_REGS"), ask("LOCAL_SIZE_BYTES"), static, ask("MAX_THREADS_PER_BLOCK"))
         return function, attributes
 
     @staticmethod
-    def _opt_in(function: Any, attributes: Attributes, job: Job) -> Attributes:
+    def _opt_in(function: Any, attributes: wire.Attributes, job: wire.Job) -> wire.Attributes:
         """Ask for the shared memory that the job wants; with it, how many blocks a multiprocessor holds."""
         driver = api()
         if attributes.static_shared + job.shared_bytes > _DEFAULT_SHARED:
             option = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call(driver.cuFuncSetAttribute(function, option, job.shared_bytes), OPT_IN)
+            call(driver.cuFuncSetAttribute(function, option, job.shared_bytes), wire.OPT_IN)
         threads = job.block[0] * job.block[1] * job.block[2]
         status, blocks = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, job.shared_bytes)
         blocks = int(blocks) if int(status) == 0 else 0
         return replace(attributes, blocks=blocks)
 
     @staticmethod
-    def _launch(function: Any, job: Job, arena: Arena) -> None:
+    def _launch(function: Any, job: wire.Job, arena: Arena) -> None:
         values = [np.frombuffer(_value(argument, arena), np.uint8) for argument in job.arguments]
         pointers = np.array([value.ctypes.data for value in values], np.uint64)
         shape = (function, *job.grid, *job.block, job.shared_bytes, 0, pointers.ctypes.data)
@@ -175,11 +165,11 @@ class GpuSession:
             call(api().cuLaunchKernel(*shape, 0), "launch")
 
 
-def _value(argument: WireArgument, arena: Arena) -> bytes:
+def _value(argument: wire.WireArgument, arena: Arena) -> bytes:
     if isinstance(argument, tuple):
         return struct_bytes([_value(field, arena) for field in argument])
-    if isinstance(argument, DevicePointer):
+    if isinstance(argument, wire.DevicePointer):
         return arena.address(argument.buffer, argument.offset).to_bytes(8, "little")
-    if isinstance(argument, DeviceAddress):
+    if isinstance(argument, wire.DeviceAddress):
         return argument.value.to_bytes(8, "little")
     return argument

@@ -8,23 +8,11 @@ from typing import cast
 
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
+from wmmadiag.ptx import ir
 from wmmadiag.ptx.calls import INDIRECT, parse_call
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import Locations
 from wmmadiag.ptx.instructions import lookup, refusal
-from wmmadiag.ptx.ir import (
-    Instruction,
-    Label,
-    Operand,
-    OperandSpec,
-    Predicate,
-    PtxFunction,
-    PtxVariable,
-    Register,
-    Space,
-    SymbolAddress,
-    Vector,
-)
 from wmmadiag.ptx.lexer import MALFORMED
 from wmmadiag.ptx.operands import OperandParser
 from wmmadiag.ptx.scope import FreshNames, PtxScope, find_labels
@@ -35,11 +23,11 @@ UNSUPPORTED = "unsupported"
 """`op` of an instruction that is not emulated; its attribute "reason" says why, "operands" how it was written."""
 
 _SPACES = {
-    ".local": Space.LOCAL,
-    ".shared": Space.SHARED,
-    ".param": Space.PARAM,
-    ".global": Space.GLOBAL,
-    ".const": Space.CONST,
+    ".local": ir.Space.LOCAL,
+    ".shared": ir.Space.SHARED,
+    ".param": ir.Space.PARAM,
+    ".global": ir.Space.GLOBAL,
+    ".const": ir.Space.CONST,
 }
 _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 _UNIFORM: Mapping[str, str] = MappingProxyType({"uni": "1"})
@@ -57,26 +45,26 @@ class BodyParser:
         cursor: Cursor,
         verifier: Verifier,
         locations: Locations,
-        functions: Mapping[str, PtxFunction],
-        variables: MutableMapping[str, PtxVariable],
+        functions: Mapping[str, ir.PtxFunction],
+        variables: MutableMapping[str, ir.PtxVariable],
     ) -> None:
         self._cursor = cursor
         self._verifier = verifier
         self._locations = locations
         self._functions = functions
         self._module_variables = variables
-        self._made: dict[str, Register] = {}
+        self._made: dict[str, ir.Register] = {}
         self._labels = find_labels(cursor.text, cursor.index)
         self._names = FreshNames(variables)
         self.scope = PtxScope(None, self._labels[cursor.index], self._names, self._made)
         self._operands = OperandParser(cursor, self.scope, variables, functions)
-        self.variables: list[PtxVariable] = []
-        self.instructions: list[Instruction] = []
+        self.variables: list[ir.PtxVariable] = []
+        self.instructions: list[ir.Instruction] = []
         self.labels: dict[str, int] = {}
         self.branch_targets: dict[str, tuple[str, ...]] = {}
 
     @property
-    def registers(self) -> tuple[Register, ...]:
+    def registers(self) -> tuple[ir.Register, ...]:
         """All registers that the body declares one by one, or uses out of a range."""
         return tuple(self._made.values())
 
@@ -124,7 +112,7 @@ class BodyParser:
             if item.op in ("bra", "brx.idx"):
                 target = item.operand("target" if item.op == "bra" else "targets")
                 known: Mapping[str, object] = self.labels if item.op == "bra" else self.branch_targets
-                if isinstance(target, Label) and target.name not in known:
+                if isinstance(target, ir.Label) and target.name not in known:
                     what = "a label" if item.op == "bra" else "a .branchtargets list"
                     message = f"{target.name!r} is not {what} (PTX line {item.ptx_line})"
                     raise PtxSyntaxError(message, place=item.place, hint=MALFORMED)
@@ -196,7 +184,7 @@ class BodyParser:
                 elements = tuple(
                     self.scope.add_register(f"{name}.{axis}", head.type) for axis in "xyzwabcd"[: head.vector]
                 )
-                self.scope.registers[name] = Vector(elements)
+                self.scope.registers[name] = ir.Vector(elements)
                 if head.vector <= 4:
                     for axis, colour in zip("xyzw", "rgba", strict=True):
                         element = self.scope.registers.get(f"{name}.{axis}")
@@ -208,7 +196,7 @@ class BodyParser:
                 break
         cursor.expect(";")
 
-    def _variable(self, space: Space) -> None:
+    def _variable(self, space: ir.Space) -> None:
         cursor = self._cursor
         place = cursor.place
         head = parse_head(cursor)
@@ -219,13 +207,15 @@ class BodyParser:
             shape = parse_shape(cursor)
             initializer = None
             if cursor.accept("="):
-                if space not in (Space.GLOBAL, Space.CONST):
+                if space not in (ir.Space.GLOBAL, ir.Space.CONST):
                     raise cursor.error(f"a .{space.value} variable cannot have an initial value")
                 initializer = parse_initializer(cursor, head, shape)
             size = total_size(cursor, head, shape)
             unique = self.scope.add_variable(name, space)
-            variable = PtxVariable(unique, space, head.align, size, head.type, tuple(shape), initializer, False, place)
-            if space in (Space.GLOBAL, Space.CONST):
+            variable = ir.PtxVariable(
+                unique, space, head.align, size, head.type, tuple(shape), initializer, False, place
+            )
+            if space in (ir.Space.GLOBAL, ir.Space.CONST):
                 self._module_variables[unique] = variable
             else:
                 self.variables.append(variable)
@@ -255,13 +245,13 @@ class BodyParser:
         if not lookup(text):
             self._unsupported(text, refusal(text), at, guard)
             return
-        operands: list[Operand] = []
+        operands: list[ir.Operand] = []
         shapes: list[Shape] = []
         if cursor.text[cursor.index] != ";":
             tokens, registers = cursor.text, self.scope.registers
             while True:
                 register = registers.get(tokens[cursor.index])
-                if type(register) is Register and tokens[cursor.index + 1] in _BETWEEN:  # nearly always
+                if type(register) is ir.Register and tokens[cursor.index + 1] in _BETWEEN:  # nearly always
                     operands.append(register)
                     shapes.append(register.type)
                     cursor.index += 1
@@ -283,7 +273,7 @@ class BodyParser:
         form, specs = resolved
         for index, shape in enumerate(shapes):
             if type(shape) is tuple and len(shape) == 2 and of_one(form, specs[index], shape):
-                (operands[index],) = cast(Vector, operands[index]).elements
+                (operands[index],) = cast(ir.Vector, operands[index]).elements
         if form.implicit:
             operands.extend([self._carry()] * form.implicit)
         self._append(text, form.op, form.attributes, tuple(operands), specs, guard, at)
@@ -293,35 +283,35 @@ class BodyParser:
         text: str,
         op: str,
         attributes: Mapping[str, str],
-        operands: tuple[Operand, ...],
-        specs: tuple[OperandSpec, ...],
-        guard: Predicate | None,
+        operands: tuple[ir.Operand, ...],
+        specs: tuple[ir.OperandSpec, ...],
+        guard: ir.Predicate | None,
         at: int,
     ) -> None:
         line = self._cursor.line_of(at)
         place = self._cursor.place or Place(self._cursor.name, line)
-        self.instructions.append(Instruction(text, op, attributes, operands, specs, guard, place, line))
+        self.instructions.append(ir.Instruction(text, op, attributes, operands, specs, guard, place, line))
 
-    def _guard(self) -> Predicate:
+    def _guard(self) -> ir.Predicate:
         cursor = self._cursor
         cursor.index += 1
         negated = cursor.accept("!")
         name = cursor.take()
         register = self.scope.register(name)
-        if not isinstance(register, Register):
+        if not isinstance(register, ir.Register):
             raise cursor.error(f"undefined predicate {name!r}", index=cursor.index - 1)
         if register.type != "pred":
             raise cursor.error(f"{name!r} is no predicate but .{register.type}", index=cursor.index - 1)
-        return Predicate(register, negated)
+        return ir.Predicate(register, negated)
 
-    def _carry(self) -> Register:
+    def _carry(self) -> ir.Register:
         """The carry flag, as a register of its own."""
         found = self._made.get(_CARRY)
         if found is None:
-            found = self._made[_CARRY] = Register(_CARRY, "pred")
+            found = self._made[_CARRY] = ir.Register(_CARRY, "pred")
         return found
 
-    def _call(self, text: str, at: int, guard: Predicate | None) -> None:
+    def _call(self, text: str, at: int, guard: ir.Predicate | None) -> None:
         cursor = self._cursor
         if text not in ("call", "call.uni"):
             self._unsupported(text, refusal(text), at, guard)
@@ -329,10 +319,10 @@ class BodyParser:
         parsed = parse_call(cursor, self._operands, self._functions)
         cursor.expect(";")
         attributes = _UNIFORM if text == "call.uni" else _NO_ATTRIBUTES
-        direct = isinstance(parsed[0][1], SymbolAddress)
+        direct = isinstance(parsed[0][1], ir.SymbolAddress)
         self._append(text, "call" if direct else INDIRECT, attributes, *parsed, guard, at)
 
-    def _unsupported(self, text: str, reason: str, at: int, guard: Predicate | None) -> None:
+    def _unsupported(self, text: str, reason: str, at: int, guard: ir.Predicate | None) -> None:
         """Keep what is not emulated, so that only a kernel that reaches it is refused."""
         cursor = self._cursor
         start = cursor.index

@@ -5,34 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
+from wmmadiag.ptx import ir
 from wmmadiag.ptx.components import components
 from wmmadiag.ptx.cursor import Cursor
-from wmmadiag.ptx.ir import (
-    Access,
-    Address,
-    Instruction,
-    Label,
-    Module,
-    Operand,
-    OperandPair,
-    OperandSpec,
-    Predicate,
-    PtxFunction,
-    PtxParameter,
-    PtxVariable,
-    Register,
-    Space,
-    SymbolAddress,
-    Vector,
-)
 from wmmadiag.ptx.operands import OperandParser
 
 _PROTOTYPE = "a prototype or a list of targets"
 
 
 def parse_call(
-    cursor: Cursor, operands: OperandParser, functions: Mapping[str, PtxFunction]
-) -> tuple[tuple[Operand, ...], tuple[OperandSpec, ...]]:
+    cursor: Cursor, operands: OperandParser, functions: Mapping[str, ir.PtxFunction]
+) -> tuple[tuple[ir.Operand, ...], tuple[ir.OperandSpec, ...]]:
     """Read what follows `call{.uni}`, up to the `;`.
 
     Operands: a vector of results, the callee's symbol or the register that holds its address, a vector of arguments. A
@@ -43,7 +26,7 @@ def parse_call(
         cursor.expect(",")
     at = cursor.index
     name = cursor.identifier("a function")
-    arguments: tuple[Operand, ...] = ()
+    arguments: tuple[ir.Operand, ...] = ()
     if cursor.accept(","):
         if cursor.token == "(":
             arguments = _list(cursor, operands)
@@ -54,35 +37,37 @@ def parse_call(
     callee = functions.get(name)
     if callee is None:
         register = operands.scope.register(name)
-        if isinstance(register, Register):
-            return (Vector(returns), register, Vector(arguments)), _specs(returns, arguments, register.type)
+        if isinstance(register, ir.Register):
+            return (ir.Vector(returns), register, ir.Vector(arguments)), _specs(returns, arguments, register.type)
         raise cursor.error(f"undefined function {name!r}", index=at)
     if callee.entry:
         raise cursor.error(f"a kernel cannot be called: {name!r}", index=at)
     _check(cursor, at, name, "results", callee.returns, returns)
     _check(cursor, at, name, "arguments", callee.parameters, arguments)
-    return (Vector(returns), SymbolAddress(name), Vector(arguments)), _specs(returns, arguments, "label")
+    return (ir.Vector(returns), ir.SymbolAddress(name), ir.Vector(arguments)), _specs(returns, arguments, "label")
 
 
-def _specs(returns: tuple[Operand, ...], arguments: tuple[Operand, ...], callee: str) -> tuple[OperandSpec, ...]:
+def _specs(
+    returns: tuple[ir.Operand, ...], arguments: tuple[ir.Operand, ...], callee: str
+) -> tuple[ir.OperandSpec, ...]:
     return (
-        OperandSpec("ret", "param", Access.WRITE, len(returns)),
-        OperandSpec("callee", callee),
-        OperandSpec("args", "param", Access.READ, len(arguments)),
+        ir.OperandSpec("ret", "param", ir.Access.WRITE, len(returns)),
+        ir.OperandSpec("callee", callee),
+        ir.OperandSpec("args", "param", ir.Access.READ, len(arguments)),
     )
 
 
-def _list(cursor: Cursor, operands: OperandParser) -> tuple[Operand, ...]:
+def _list(cursor: Cursor, operands: OperandParser) -> tuple[ir.Operand, ...]:
     cursor.expect("(")
-    found: list[Operand] = []
+    found: list[ir.Operand] = []
     while not cursor.accept(")"):
         at = cursor.index
         operand, _ = operands.parse()
-        if isinstance(operand, (Address, Vector, OperandPair, Label)):
+        if isinstance(operand, (ir.Address, ir.Vector, ir.OperandPair, ir.Label)):
             raise cursor.error("a call takes registers, constants and .param variables", index=at)
-        if isinstance(operand, SymbolAddress):
+        if isinstance(operand, ir.SymbolAddress):
             symbol = operands.symbol(cursor.text[at])
-            if symbol is not None and symbol[1] is not Space.PARAM:
+            if symbol is not None and symbol[1] is not ir.Space.PARAM:
                 raise cursor.error(f"{cursor.text[at]!r} is not a .param variable", index=at)
         found.append(operand)
         if not cursor.accept(","):
@@ -96,8 +81,8 @@ def _check(
     at: int,
     name: str,
     what: str,
-    formal: tuple[PtxParameter | Register, ...],
-    actual: tuple[Operand, ...],
+    formal: tuple[ir.PtxParameter | ir.Register, ...],
+    actual: tuple[ir.Operand, ...],
 ) -> None:
     if len(formal) != len(actual):
         raise cursor.error(f"{name!r} has {len(formal)} {what}, the call {len(actual)}", index=at)
@@ -106,15 +91,15 @@ def _check(
 # Functions that come to themselves again, and what must survive a call.
 
 
-def callee(instruction: Instruction) -> str | None:
+def callee(instruction: ir.Instruction) -> str | None:
     """Name of the function that an instruction calls, or None."""
     if instruction.op != "call":
         return None
     symbol = instruction.operand("callee")
-    return symbol.name if isinstance(symbol, SymbolAddress) else None
+    return symbol.name if isinstance(symbol, ir.SymbolAddress) else None
 
 
-def callees(module: Module, caller: PtxFunction, one: Instruction) -> tuple[PtxFunction, ...]:
+def callees(module: ir.Module, caller: ir.PtxFunction, one: ir.Instruction) -> tuple[ir.PtxFunction, ...]:
     """What an instruction may call."""
     if one.op == INDIRECT:
         return targets(module, caller, one)
@@ -122,7 +107,7 @@ def callees(module: Module, caller: PtxFunction, one: Instruction) -> tuple[PtxF
     return () if function is None else (function,)
 
 
-def reached(module: Module, entry: PtxFunction) -> dict[str, set[str]]:
+def reached(module: ir.Module, entry: ir.PtxFunction) -> dict[str, set[str]]:
     """The functions that an entry comes to, itself first, each with those that it calls; a call through a pointer goes
     to all that the pointer may hold."""
     graph: dict[str, set[str]] = {}
@@ -147,29 +132,29 @@ def recursive(graph: Mapping[str, set[str]]) -> frozenset[str]:
     )
 
 
-def registers(operand: Operand | None) -> Iterator[Register]:
+def registers(operand: ir.Operand | None) -> Iterator[ir.Register]:
     """The registers in an operand."""
-    if isinstance(operand, Register):
+    if isinstance(operand, ir.Register):
         yield operand
-    elif isinstance(operand, Predicate):
+    elif isinstance(operand, ir.Predicate):
         yield operand.register
-    elif isinstance(operand, Address):
-        if isinstance(operand.base, Register):
+    elif isinstance(operand, ir.Address):
+        if isinstance(operand.base, ir.Register):
             yield operand.base
-    elif isinstance(operand, Vector):
+    elif isinstance(operand, ir.Vector):
         for element in operand.elements:
             yield from registers(element)
-    elif isinstance(operand, OperandPair):
+    elif isinstance(operand, ir.OperandPair):
         yield from registers(operand.first)
         yield from registers(operand.second)
 
 
-def kept_over_calls(function: PtxFunction) -> dict[int, tuple[Register, ...]]:
+def kept_over_calls(function: ir.PtxFunction) -> dict[int, tuple[ir.Register, ...]]:
     """Index of each call → the registers that are read behind it, and that the call does not give."""
     code = function.instructions
     effects = [_effect(one) for one in code]
-    alive: list[frozenset[Register]] = [frozenset()] * (len(code) + 1)
-    behind: list[frozenset[Register]] = [frozenset()] * len(code)
+    alive: list[frozenset[ir.Register]] = [frozenset()] * (len(code) + 1)
+    behind: list[frozenset[ir.Register]] = [frozenset()] * len(code)
     changed = True
     while changed:
         changed = False
@@ -186,22 +171,22 @@ def kept_over_calls(function: PtxFunction) -> dict[int, tuple[Register, ...]]:
     }
 
 
-def _effect(one: Instruction) -> tuple[frozenset[Register], frozenset[Register]]:
+def _effect(one: ir.Instruction) -> tuple[frozenset[ir.Register], frozenset[ir.Register]]:
     """The registers that an instruction reads, and those that it writes whatever its guard says."""
-    reads: set[Register] = set()
-    writes: set[Register] = set()
+    reads: set[ir.Register] = set()
+    writes: set[ir.Register] = set()
     for spec, operand in zip(one.specs, one.operands, strict=True):
-        into = writes if spec.access is Access.WRITE and not isinstance(operand, Address) else reads
+        into = writes if spec.access is ir.Access.WRITE and not isinstance(operand, ir.Address) else reads
         into.update(registers(operand))
     if one.guard is not None:
         return frozenset(reads | {one.guard.register}), frozenset()
     return frozenset(reads), frozenset(writes)
 
 
-def _following(function: PtxFunction, index: int) -> Iterator[int]:
+def _following(function: ir.PtxFunction, index: int) -> Iterator[int]:
     one = function.instructions[index]
     for operand in one.operands if one.op in ("bra", "brx.idx") else ():
-        if isinstance(operand, Label):
+        if isinstance(operand, ir.Label):
             for name in function.branch_targets.get(operand.name, (operand.name,)):
                 yield function.labels[name]
     if one.guard is not None or one.op not in ("bra", "brx.idx", "ret", "exit", "trap"):
@@ -231,7 +216,7 @@ def function_address(name: str) -> int:
     return _BASE + ((int.from_bytes(digest, "little") & ((1 << _BITS) - 1)) << 4) % (1 << 43)
 
 
-def addressed(functions: Iterable[PtxFunction], variables: Iterable[PtxVariable]) -> Iterator[str]:
+def addressed(functions: Iterable[ir.PtxFunction], variables: Iterable[ir.PtxVariable]) -> Iterator[str]:
     """The symbols whose address instructions and initial values take; variables' are among them."""
     for variable in variables:
         for _, _, _, symbol, _ in variable.initializer.relocations if variable.initializer else ():
@@ -239,33 +224,33 @@ def addressed(functions: Iterable[PtxFunction], variables: Iterable[PtxVariable]
     for function in functions:
         for one in function.instructions:
             if one.op != "call":
-                yield from (operand.name for operand in one.operands if isinstance(operand, SymbolAddress))
+                yield from (operand.name for operand in one.operands if isinstance(operand, ir.SymbolAddress))
 
 
-def targets(module: Module, caller: PtxFunction, call: Instruction) -> tuple[PtxFunction, ...]:
+def targets(module: ir.Module, caller: ir.PtxFunction, call: ir.Instruction) -> tuple[ir.PtxFunction, ...]:
     """What a call through a pointer may reach, by name."""
     returns, arguments = call.operand("ret"), call.operand("args")
-    assert isinstance(returns, Vector)
-    assert isinstance(arguments, Vector)
-    sizes = {one.name: one.size for one in (*caller.variables, *caller.parameters) if not isinstance(one, Register)}
+    assert isinstance(returns, ir.Vector)
+    assert isinstance(arguments, ir.Vector)
+    sizes = {one.name: one.size for one in (*caller.variables, *caller.parameters) if not isinstance(one, ir.Register)}
     shape = (_actual(returns, sizes), _actual(arguments, sizes))
     names = sorted(set(addressed(module.functions.values(), module.variables.values())) & module.functions.keys())
     found = (module.functions[name] for name in names)
     return tuple(one for one in found if not one.entry and (_formal(one.returns), _formal(one.parameters)) == shape)
 
 
-def _actual(operands: Vector, sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _actual(operands: ir.Vector, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(_size(one, sizes) for one in operands.elements)
 
 
-def _size(operand: Operand, sizes: Mapping[str, int]) -> int:
-    if isinstance(operand, SymbolAddress):
+def _size(operand: ir.Operand, sizes: Mapping[str, int]) -> int:
+    if isinstance(operand, ir.SymbolAddress):
         return sizes.get(operand.name, -1)
-    return _width(operand.type) if isinstance(operand, Register) else -1
+    return _width(operand.type) if isinstance(operand, ir.Register) else -1
 
 
-def _formal(operands: Iterable[PtxParameter | Register]) -> tuple[int, ...]:
-    return tuple(one.size if isinstance(one, PtxParameter) else _width(one.type) for one in operands)
+def _formal(operands: Iterable[ir.PtxParameter | ir.Register]) -> tuple[int, ...]:
+    return tuple(one.size if isinstance(one, ir.PtxParameter) else _width(one.type) for one in operands)
 
 
 def _width(type_name: str) -> int:

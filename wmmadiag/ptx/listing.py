@@ -10,31 +10,14 @@ from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.names import full_name, short_name
 from wmmadiag.place import Place
+from wmmadiag.ptx import ir
 from wmmadiag.ptx.calls import INDIRECT
-from wmmadiag.ptx.ir import (
-    Address,
-    Immediate,
-    Instruction,
-    Label,
-    Module,
-    Operand,
-    OperandPair,
-    Predicate,
-    PtxFunction,
-    PtxParameter,
-    PtxVariable,
-    Register,
-    Sink,
-    Special,
-    SymbolAddress,
-    Vector,
-)
 from wmmadiag.ptx.parser import parse
 
 _WIDEST_SOURCE = 96
 
 
-def dump(module: Module, *, entry: str | None = None, sources: Mapping[str, str] | None = None) -> str:
+def dump(module: ir.Module, *, entry: str | None = None, sources: Mapping[str, str] | None = None) -> str:
     """The module as text, one instruction a line, under its source line and the calls that were inlined there.
 
     Args:
@@ -55,35 +38,35 @@ def dump(module: Module, *, entry: str | None = None, sources: Mapping[str, str]
     return "\n".join(lines) + "\n"
 
 
-def operand_text(operand: Operand) -> str:
+def operand_text(operand: ir.Operand) -> str:
     """An operand as PTX writes it."""
     match operand:
-        case Register(name=name) | Special(name=name) | Label(name=name):
+        case ir.Register(name=name) | ir.Special(name=name) | ir.Label(name=name):
             return name
-        case Immediate(value=value, type="int"):
+        case ir.Immediate(value=value, type="int"):
             return str(value)
-        case Immediate(value=value, type="f32"):
+        case ir.Immediate(value=value, type="f32"):
             return f"0f{value:08X} /* {struct.unpack('<f', struct.pack('<I', value))[0]:.9g} */"
-        case Immediate(value=value):
+        case ir.Immediate(value=value):
             return f"0d{value:016X} /* {struct.unpack('<d', struct.pack('<Q', value))[0]:.17g} */"
-        case SymbolAddress(name=name, offset=offset):
+        case ir.SymbolAddress(name=name, offset=offset):
             return name + _offset(offset)
-        case Address(base=None, offset=offset):
+        case ir.Address(base=None, offset=offset):
             return f"[{offset}]"
-        case Address(base=base, offset=offset):
-            return f"[{base.name if isinstance(base, Register) else base}{_offset(offset)}]"
-        case Vector(elements=elements):
+        case ir.Address(base=base, offset=offset):
+            return f"[{base.name if isinstance(base, ir.Register) else base}{_offset(offset)}]"
+        case ir.Vector(elements=elements):
             return "{" + ", ".join(map(operand_text, elements)) + "}"
-        case Sink():
+        case ir.Sink():
             return "_"
-        case Predicate(register=register, negated=negated):
+        case ir.Predicate(register=register, negated=negated):
             return f"{'!' if negated else ''}{register.name}"
-        case OperandPair(first=first, second=second):
+        case ir.OperandPair(first=first, second=second):
             return f"{operand_text(first)}|{operand_text(second)}"
     raise TypeError(operand)
 
 
-def instruction_text(instruction: Instruction) -> str:
+def instruction_text(instruction: ir.Instruction) -> str:
     """An instruction as PTX writes it, without the `;`."""
     guard = f"@{operand_text(instruction.guard)} " if instruction.guard else ""
     if instruction.op == "unsupported":
@@ -108,14 +91,14 @@ def _offset(offset: int) -> str:
     return f"{offset:+d}" if offset else ""
 
 
-def _variable(variable: PtxVariable) -> str:
+def _variable(variable: ir.PtxVariable) -> str:
     shape = "".join(f"[{extent}]" if extent >= 0 else "[]" for extent in variable.shape)
     size = f"{variable.size} bytes" if variable.size else "size given at launch"
     return f".{variable.space.value} .{variable.element} {variable.name}{shape}  // {size}, aligned to {variable.align}"
 
 
-def _parameter(parameter: PtxParameter | Register) -> str:
-    if isinstance(parameter, Register):
+def _parameter(parameter: ir.PtxParameter | ir.Register) -> str:
+    if isinstance(parameter, ir.Register):
         return f".reg .{parameter.type} {parameter.name}"
     return (
         f".param .{parameter.type} {parameter.name}  // offset {parameter.offset}, {parameter.size} bytes, "
@@ -123,7 +106,7 @@ def _parameter(parameter: PtxParameter | Register) -> str:
     )
 
 
-def _function(function: PtxFunction, sources: _Sources) -> Iterator[str]:
+def _function(function: ir.PtxFunction, sources: _Sources) -> Iterator[str]:
     readable = full_name(function.name)
     yield f".{'entry' if function.entry else 'func'} {function.name}" + (
         f"  // {readable}" if readable != function.name else ""

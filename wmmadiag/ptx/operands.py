@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wmmadiag.ptx import ir
 from wmmadiag.ptx.cursor import Cursor
-from wmmadiag.ptx.ir import (
-    Address,
-    Label,
-    Operand,
-    OperandPair,
-    Predicate,
-    PtxFunction,
-    PtxVariable,
-    Register,
-    Sink,
-    Space,
-    Special,
-    SymbolAddress,
-    Vector,
-)
 from wmmadiag.ptx.lexer import parse_integer
 from wmmadiag.ptx.literals import constant, constant_integer, parse_number
 from wmmadiag.ptx.scope import PtxScope
@@ -45,7 +31,7 @@ SPECIAL: Mapping[str, str] = {
 """Special register → its type."""
 
 
-_SINK = Sink()
+_SINK = ir.Sink()
 _MAX_ELEMENTS = 128
 _ENDS = frozenset((",", ";", "}", ")"))
 
@@ -59,15 +45,15 @@ class OperandParser:
         self,
         cursor: Cursor,
         scope: PtxScope,
-        variables: Mapping[str, PtxVariable],
-        functions: Mapping[str, PtxFunction],
+        variables: Mapping[str, ir.PtxVariable],
+        functions: Mapping[str, ir.PtxFunction],
     ) -> None:
         self._cursor = cursor
         self._variables = variables
         self._functions = functions
         self.scope = scope
 
-    def parse(self) -> tuple[Operand, Shape]:
+    def parse(self) -> tuple[ir.Operand, Shape]:
         """Read one operand.
 
         Raises:
@@ -101,43 +87,43 @@ class OperandParser:
             return self._pair(_SINK, "_") if cursor.token == "|" else (_SINK, "_")
         if first == "!" and token == "!":
             following = self.scope.register(text[index + 1])
-            if isinstance(following, Register):
+            if isinstance(following, ir.Register):
                 if following.type != "pred":
                     raise cursor.error(f"'!' needs a predicate, not a .{following.type} register")
                 cursor.index = index + 2
-                return Predicate(following, True), "!"
+                return ir.Predicate(following, True), "!"
         if first and (first.isalpha() or first in "_$%") and token != "WARP_SZ":
             return self._name()
         value = constant(cursor)
         return value, f"#{value.type}"
 
-    def _pair(self, first: Operand, first_shape: Shape) -> tuple[Operand, Shape]:
+    def _pair(self, first: ir.Operand, first_shape: Shape) -> tuple[ir.Operand, Shape]:
         cursor = self._cursor
         cursor.index += 1
         token = cursor.take()
         if token == "_":
-            return OperandPair(first, _SINK), ("|", first_shape, "_")
+            return ir.OperandPair(first, _SINK), ("|", first_shape, "_")
         register = self.scope.register(token)
-        if not isinstance(register, Register):
+        if not isinstance(register, ir.Register):
             raise cursor.error(f"undefined register {token!r}", index=cursor.index - 1)
-        return OperandPair(first, register), ("|", first_shape, register.type)
+        return ir.OperandPair(first, register), ("|", first_shape, register.type)
 
-    def _name(self) -> tuple[Operand, Shape]:
+    def _name(self) -> tuple[ir.Operand, Shape]:
         cursor = self._cursor
         name = cursor.identifier("an operand")
         if name in SPECIAL:
-            return Special(name), f"${SPECIAL[name]}"
+            return ir.Special(name), f"${SPECIAL[name]}"
         symbol = self.symbol(name)
         if symbol is not None:
-            return SymbolAddress(symbol[0], self._offset()), "&"
+            return ir.SymbolAddress(symbol[0], self._offset()), "&"
         if name in self._functions:
-            return SymbolAddress(name), "&"
+            return ir.SymbolAddress(name), "&"
         label = self.scope.label(name)
         if label is not None:
-            return Label(label), "L"
+            return ir.Label(label), "L"
         raise cursor.error(f"undefined register, variable or label {name!r}", index=cursor.index - 1)
 
-    def symbol(self, name: str) -> tuple[str, Space] | None:
+    def symbol(self, name: str) -> tuple[str, ir.Space] | None:
         """Unique name and space of a variable of the function or the module."""
         found = self.scope.variable(name)
         if found is None and name in self._variables:
@@ -156,14 +142,14 @@ class OperandParser:
                 return value if sign == "+" else -value
         return _wrapped(constant_integer(cursor))
 
-    def _address(self) -> tuple[Operand, Shape]:
+    def _address(self) -> tuple[ir.Operand, Shape]:
         cursor = self._cursor
         cursor.index += 1
         token = cursor.token
         register = self.scope.register(token)
-        base: Register | str | None = None
+        base: ir.Register | str | None = None
         shape = "["
-        if isinstance(register, Vector):
+        if isinstance(register, ir.Vector):
             raise cursor.error("a vector register cannot be an address")
         if register is not None:
             cursor.index += 1
@@ -179,13 +165,13 @@ class OperandParser:
         else:
             offset = _wrapped(constant_integer(cursor))
         cursor.expect("]")
-        return Address(base, offset), shape
+        return ir.Address(base, offset), shape
 
-    def _vector(self) -> tuple[Operand, Shape]:
+    def _vector(self) -> tuple[ir.Operand, Shape]:
         cursor = self._cursor
         start = cursor.index
         cursor.index += 1
-        elements: list[Operand] = []
+        elements: list[ir.Operand] = []
         shapes: list[Shape] = ["{"]
         while True:
             if cursor.token in ("{", "["):
@@ -198,13 +184,13 @@ class OperandParser:
         cursor.expect("}")
         if len(elements) > _MAX_ELEMENTS:
             raise cursor.error(f"a vector of {len(elements)} elements is too long", index=start)
-        return Vector(tuple(elements)), tuple(shapes)
+        return ir.Vector(tuple(elements)), tuple(shapes)
 
 
-def _of_register(register: Register | Vector) -> tuple[Operand, Shape]:
-    if isinstance(register, Register):
+def _of_register(register: ir.Register | ir.Vector) -> tuple[ir.Operand, Shape]:
+    if isinstance(register, ir.Register):
         return register, register.type
-    types = tuple(element.type for element in register.elements if isinstance(element, Register))
+    types = tuple(element.type for element in register.elements if isinstance(element, ir.Register))
     return register, ("{", *types)
 
 

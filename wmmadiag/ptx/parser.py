@@ -11,6 +11,7 @@ from wmmadiag.compile.names import full_name
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
 from wmmadiag.processes.collection import paused_collection
+from wmmadiag.ptx import variables
 from wmmadiag.ptx.body import BodyParser
 from wmmadiag.ptx.calls import INDIRECT, addressed, callee
 from wmmadiag.ptx.cursor import Cursor
@@ -18,15 +19,6 @@ from wmmadiag.ptx.debug import DebugInfo, Locations, extract
 from wmmadiag.ptx.ir import Module, PtxFunction, PtxParameter, PtxVariable, Register, Space
 from wmmadiag.ptx.lexer import check_begins, tokenize, without_comments
 from wmmadiag.ptx.scope import PtxScope
-from wmmadiag.ptx.variables import (
-    OPAQUE_TYPES,
-    Head,
-    parse_head,
-    parse_initializer,
-    parse_shape,
-    skip_braces,
-    total_size,
-)
 from wmmadiag.ptx.verifier import Verifier
 
 _LINKING = frozenset((".extern", ".visible", ".weak", ".common"))
@@ -225,22 +217,22 @@ class _ModuleParser:
 
     def _variable(self, space: Space, *, extern: bool) -> None:
         cursor = self._cursor
-        head = parse_head(cursor)
+        head = variables.parse_head(cursor)
         while True:
             at = cursor.index
             name = cursor.identifier("a variable")
             known = self._variables.get(name)
             if name in self._functions or (known is not None and not (known.extern or extern)):
                 raise cursor.error(f"{name!r} is declared twice", index=at)
-            shape = parse_shape(cursor)
+            shape = variables.parse_shape(cursor)
             initializer = None
-            if head.type in OPAQUE_TYPES and cursor.accept("="):
-                skip_braces(cursor)
+            if head.type in variables.OPAQUE_TYPES and cursor.accept("="):
+                variables.skip_braces(cursor)
             elif cursor.accept("="):
                 if space is Space.SHARED:
                     raise cursor.error("a .shared variable cannot have an initial value")
-                initializer = parse_initializer(cursor, head, shape)
-            size = total_size(cursor, head, shape)
+                initializer = variables.parse_initializer(cursor, head, shape)
+            size = variables.total_size(cursor, head, shape)
             if known is None or known.extern:
                 self._variables[name] = PtxVariable(
                     name, space, head.align, size, head.type, tuple(shape), initializer, extern
@@ -380,7 +372,7 @@ class _ModuleParser:
             if directive not in (".param", ".reg"):
                 raise cursor.error(f"expected .param or .reg, found {directive!r}", index=cursor.index - 1)
             register = directive == ".reg"
-            head = parse_head(cursor, register=register)
+            head = variables.parse_head(cursor, register=register)
             parameter = self._parameter(head, register, offset, scope)
             if isinstance(parameter, PtxParameter):
                 offset = parameter.offset + parameter.size
@@ -390,7 +382,9 @@ class _ModuleParser:
                 break
         return tuple(found)
 
-    def _parameter(self, head: Head, register: bool, offset: int, scope: PtxScope | None) -> PtxParameter | Register:
+    def _parameter(
+        self, head: variables.Head, register: bool, offset: int, scope: PtxScope | None
+    ) -> PtxParameter | Register:
         cursor = self._cursor
         name = cursor.identifier("a parameter")
         if scope is not None and scope.declared(name):
@@ -399,7 +393,7 @@ class _ModuleParser:
             if head.vector > 1:
                 raise cursor.error("a vector register cannot be a parameter")
             return scope.add_register(name, head.type) if scope else Register(name, head.type)
-        size = total_size(cursor, head, parse_shape(cursor))
+        size = variables.total_size(cursor, head, variables.parse_shape(cursor))
         if size > _MAX_PARAMETER_BYTES:
             raise cursor.error(f"a parameter of {size} bytes is too large")
         if scope is not None:

@@ -10,21 +10,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wmmadiag.ptx import ir
 from wmmadiag.ptx.calls import INDIRECT, callees
-from wmmadiag.ptx.ir import (
-    Access,
-    Address,
-    Immediate,
-    Instruction,
-    Module,
-    Operand,
-    OperandPair,
-    PtxFunction,
-    PtxParameter,
-    Register,
-    SymbolAddress,
-    Vector,
-)
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
 ValueHolder: TypeAlias = Hashable
@@ -67,7 +54,7 @@ class MemoryAccess:
 class ValueFlow:
     """A graph of what holds values."""
 
-    entry: PtxFunction  # the kernel
+    entry: ir.PtxFunction  # the kernel
     # forwards, backwards: a value goes on as it is, as a part, or put together with others
     forwards: dict[ValueHolder, set[ValueHolder]] = field(default_factory=dict)
     backwards: dict[ValueHolder, set[ValueHolder]] = field(default_factory=dict)
@@ -92,7 +79,7 @@ class ValueFlow:
         backwards.setdefault(target, set()).add(source)
 
 
-def value_flow(module: Module, entry: str) -> ValueFlow:
+def value_flow(module: ir.Module, entry: str) -> ValueFlow:
     """The graph of a kernel and of what it calls."""
     graph = ValueFlow(module.functions[entry])
     for function in _reached(module, graph.entry):
@@ -101,7 +88,7 @@ def value_flow(module: Module, entry: str) -> ValueFlow:
     return graph
 
 
-def _reached(module: Module, kernel: PtxFunction) -> Iterator[PtxFunction]:
+def _reached(module: ir.Module, kernel: ir.PtxFunction) -> Iterator[ir.PtxFunction]:
     waiting, seen = [kernel.name], {kernel.name}
     while waiting:
         function = module.functions[waiting.pop()]
@@ -115,13 +102,13 @@ def _reached(module: Module, kernel: PtxFunction) -> Iterator[PtxFunction]:
 class _FlowReader:
     """Puts one function's instructions into the graph."""
 
-    def __init__(self, graph: ValueFlow, function: PtxFunction, module: Module) -> None:
+    def __init__(self, graph: ValueFlow, function: ir.PtxFunction, module: ir.Module) -> None:
         self.graph = graph
         self.name = function.name
         self.function = function
         self.module = module
         self.kernel = function is graph.entry
-        self.parameters = {one.name: one for one in function.parameters if isinstance(one, PtxParameter)}
+        self.parameters = {one.name: one for one in function.parameters if isinstance(one, ir.PtxParameter)}
         # A register that holds the address of a parameter, and nothing else: how structs' members are read.
         self.places: dict[str, tuple[str, int]] = {}
 
@@ -142,30 +129,30 @@ class _FlowReader:
         written: dict[str, int] = {}
         for one in self.function.instructions:
             for operand, spec in zip(one.operands, one.specs, strict=True):
-                if spec.access is Access.WRITE:
+                if spec.access is ir.Access.WRITE:
                     for register in _registers(operand):
                         written[register.name] = written.get(register.name, 0) + 1
         for one in self.function.instructions:
             if not one.op.startswith(("mov.b64", "cvta", "add.s64", "add.u64")) or len(one.operands) < 2:
                 continue
             target, source = one.operands[0], one.operands[1]
-            if not isinstance(target, Register) or written.get(target.name) != 1:
+            if not isinstance(target, ir.Register) or written.get(target.name) != 1:
                 continue
             extra = 0
             if one.op.startswith("add"):
                 last = one.operands[2]
-                if not isinstance(last, Immediate):
+                if not isinstance(last, ir.Immediate):
                     continue
                 extra = last.value
-            if isinstance(source, SymbolAddress) and source.name in self.parameters:
+            if isinstance(source, ir.SymbolAddress) and source.name in self.parameters:
                 self.places[target.name] = (source.name, source.offset + extra)
-            elif isinstance(source, Register) and source.name in self.places:
+            elif isinstance(source, ir.Register) and source.name in self.places:
                 name, offset = self.places[source.name]
                 self.places[target.name] = (name, offset + extra)
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def _register(self, register: Register) -> ValueHolder:
+    def _register(self, register: ir.Register) -> ValueHolder:
         return ("r", self.name, register.name)
 
     def _cell(self, name: str, offset: int) -> ValueHolder:
@@ -175,12 +162,12 @@ class _FlowReader:
         self.graph.cells.add((self.name, name, offset))
         return ("c", self.name, name, offset)
 
-    def _nodes(self, operand: Operand | None) -> tuple[ValueHolder, ...]:
+    def _nodes(self, operand: ir.Operand | None) -> tuple[ValueHolder, ...]:
         return tuple(self._register(one) for one in _registers(operand))
 
     # -- instructions --------------------------------------------------------------------------------------------
 
-    def _compute(self, one: Instruction) -> None:
+    def _compute(self, one: ir.Instruction) -> None:
         reads: list[ValueHolder] = []
         writes: list[ValueHolder] = []
         signed = one.op.startswith("cvt.") and _widens(one.op)
@@ -188,7 +175,7 @@ class _FlowReader:
         for operand, spec in zip(one.operands, one.specs, strict=True):
             types = _told(spec.type, stem in _INTEGER and (stem != "cvt" or signed or _to_float(one.op)))
             for node in self._nodes(operand):
-                if spec.access is Access.WRITE:
+                if spec.access is ir.Access.WRITE:
                     writes.append(node)
                     self.graph.made_as.setdefault(node, set()).update(types)
                 else:
@@ -203,13 +190,13 @@ class _FlowReader:
         if one.op.startswith(POINTER_OPS):
             factors = ("a", "b") if stem == "mad" else ()
             for operand, spec in zip(one.operands, one.specs, strict=True):
-                if spec.access is Access.READ and WIDTHS.get(spec.type) == 64 and spec.role not in factors:
+                if spec.access is ir.Access.READ and WIDTHS.get(spec.type) == 64 and spec.role not in factors:
                     for source in self._nodes(operand):
                         self.graph.addresses.setdefault(source, set()).update(writes)
         if one.op == "cvta" and one.attributes.get("space") == "global":
             self.graph.certain.update(reads)
 
-    def _memory(self, one: Instruction) -> None:
+    def _memory(self, one: ir.Instruction) -> None:
         space = one.attributes.get("space", "generic")
         address = one.operand("addr")
         data = one.operand("d") if one.op in ("ld", "ldu", "ldmatrix", "wmma.load") else one.operand("b")
@@ -219,7 +206,7 @@ class _FlowReader:
         nodes = self._nodes(data)
         type_name = one.attributes.get("type", "b32")
         types = set(_told(type_name, one.op in ("atom", "red") or type_name.startswith("s")))
-        if not isinstance(address, Address):
+        if not isinstance(address, ir.Address):
             return
         if space == "param" or self._names_parameter(address):
             self._parameter(one, address, nodes)
@@ -234,7 +221,7 @@ class _FlowReader:
             self._typed(nodes, types)
             return
         self._typed(nodes, types)
-        if not isinstance(address.base, Register):
+        if not isinstance(address.base, ir.Register):
             return
         base = self._register(address.base)
         width = WIDTHS.get(type_name, 32) // 8
@@ -248,16 +235,16 @@ class _FlowReader:
         else:
             self.graph.accesses.append(MemoryAccess(base, "read", width, loaded=nodes, types=frozenset(types)))
 
-    def _names_parameter(self, address: Address) -> bool:
+    def _names_parameter(self, address: ir.Address) -> bool:
         base = address.base
         if isinstance(base, str):
             return base in self.parameters
-        return isinstance(base, Register) and base.name in self.places
+        return isinstance(base, ir.Register) and base.name in self.places
 
-    def _parameter(self, one: Instruction, address: Address, nodes: tuple[ValueHolder, ...]) -> None:
+    def _parameter(self, one: ir.Instruction, address: ir.Address, nodes: tuple[ValueHolder, ...]) -> None:
         """A load or store of a `.param` variable."""
         base = address.base
-        if isinstance(base, Register):
+        if isinstance(base, ir.Register):
             known = self.places.get(base.name)
             if known is None:
                 self.graph.indexed.update(self.parameters)
@@ -286,21 +273,21 @@ class _FlowReader:
             self.graph.used_as.setdefault(node, set()).update(types)
             self.graph.made_as.setdefault(node, set()).update(types)
 
-    def _copy(self, one: Instruction) -> None:
+    def _copy(self, one: ir.Instruction) -> None:
         source, size = one.operand("src"), one.operand("size")
-        if isinstance(source, Address) and isinstance(source.base, Register):
-            width = size.value if isinstance(size, Immediate) else 16
+        if isinstance(source, ir.Address) and isinstance(source.base, ir.Register):
+            width = size.value if isinstance(size, ir.Immediate) else 16
             self.graph.accesses.append(MemoryAccess(self._register(source.base), "read", width, loaded=(SHARED,)))
 
-    def _call(self, one: Instruction, function: PtxFunction) -> None:
+    def _call(self, one: ir.Instruction, function: ir.PtxFunction) -> None:
         returns, arguments = one.operand("ret"), one.operand("args")
-        if not isinstance(returns, Vector) or not isinstance(arguments, Vector):
+        if not isinstance(returns, ir.Vector) or not isinstance(arguments, ir.Vector):
             return
         pairs = [*zip(function.parameters, arguments.elements, strict=False)]
         for formal, actual in [*pairs, *zip(function.returns, returns.elements, strict=False)]:
-            if isinstance(formal, PtxParameter) and isinstance(actual, SymbolAddress):
+            if isinstance(formal, ir.PtxParameter) and isinstance(actual, ir.SymbolAddress):
                 self.graph.passed.add((self.name, actual.name, function.name, formal.name))
-            elif isinstance(formal, Register) and isinstance(actual, Register):
+            elif isinstance(formal, ir.Register) and isinstance(actual, ir.Register):
                 inner, outer = ("r", function.name, formal.name), self._register(actual)
                 source, into = (outer, inner) if formal in function.parameters else (inner, outer)
                 self.graph.flow(source, into)
@@ -321,11 +308,11 @@ def _join_calls(graph: ValueFlow) -> None:
                 graph.addresses.setdefault(source, set()).add(target)
 
 
-def _moves_whole(one: Instruction) -> bool:
+def _moves_whole(one: ir.Instruction) -> bool:
     """Whether an operation on bits moves elements of 16 or 32 bits, as packing and unpacking do."""
     stem = one.op.split(".")[0]
     last = one.operands[-1]
-    number = last.value if isinstance(last, Immediate) and last.type == "int" else None
+    number = last.value if isinstance(last, ir.Immediate) and last.type == "int" else None
     if stem == "or":
         return number is None
     if stem in ("shl", "shr"):
@@ -356,11 +343,11 @@ def _widens(op: str) -> bool:
     return source.startswith("s") and WIDTHS.get(source, 64) < WIDTHS.get(target, 0)
 
 
-def _registers(operand: Operand | None) -> Iterator[Register]:
-    if isinstance(operand, Register):
+def _registers(operand: ir.Operand | None) -> Iterator[ir.Register]:
+    if isinstance(operand, ir.Register):
         yield operand
-    elif isinstance(operand, Vector):
+    elif isinstance(operand, ir.Vector):
         for element in operand.elements:
             yield from _registers(element)
-    elif isinstance(operand, OperandPair):
+    elif isinstance(operand, ir.OperandPair):
         yield from _registers(operand.first)

@@ -11,20 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compare.comparison import Classes, classify
-from wmmadiag.results.maps import (
-    ALLOWED,
-    AT_BOUND,
-    EXACT,
-    INFINITE,
-    LARGEST,
-    NAN,
-    STEPS_PER_OCTAVE,
-    UNBOUNDED,
-    UNWRITTEN,
-    ErrorMap,
-    NumberFormat,
-    Plane,
-)
+from wmmadiag.results import maps
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.verdict import Verdict, axis_letters, unwritten_elements
 
@@ -48,20 +35,22 @@ class Room:
 def error_codes(seen: Classes, bound: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Each element's error in units of its bound, as `report.maps` codes it."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = AT_BOUND + STEPS_PER_OCTAVE * np.log2(seen.ratio)
+        steps = maps.AT_BOUND + maps.STEPS_PER_OCTAVE * np.log2(seen.ratio)
     # Rounding must not move an element across the bound.
-    steps = np.where(seen.wrong, np.maximum(np.ceil(steps), AT_BOUND + 1), np.minimum(np.floor(steps), AT_BOUND))
-    clipped = np.clip(np.nan_to_num(steps, nan=1.0, posinf=LARGEST, neginf=1.0), 1, LARGEST)
+    steps = np.where(
+        seen.wrong, np.maximum(np.ceil(steps), maps.AT_BOUND + 1), np.minimum(np.floor(steps), maps.AT_BOUND)
+    )
+    clipped = np.clip(np.nan_to_num(steps, nan=1.0, posinf=maps.LARGEST, neginf=1.0), 1, maps.LARGEST)
     codes: NDArray[np.uint8] = clipped.astype(np.uint8)
-    codes[seen.finite & (seen.difference == 0)] = EXACT
-    codes[seen.finite & seen.wrong & (bound == 0)] = UNBOUNDED
-    codes[~seen.finite] = ALLOWED
-    for where, code in ((seen.inf, INFINITE), (seen.nan, NAN), (seen.missing, UNWRITTEN)):
+    codes[seen.finite & (seen.difference == 0)] = maps.EXACT
+    codes[seen.finite & seen.wrong & (bound == 0)] = maps.UNBOUNDED
+    codes[~seen.finite] = maps.ALLOWED
+    for where, code in ((seen.inf, maps.INFINITE), (seen.nan, maps.NAN), (seen.missing, maps.UNWRITTEN)):
         codes[where] = code
     return codes
 
 
-def error_maps(bound: BoundCase, verdict: Verdict, room: Room) -> list[ErrorMap]:
+def error_maps(bound: BoundCase, verdict: Verdict, room: Room) -> list[maps.ErrorMap]:
     """Maps of the outputs with wrong elements, as far as there is room, which they take."""
     found = []
     elements = bound.elements()
@@ -92,7 +81,7 @@ def packed(
     codes: NDArray[np.uint8],
     wrong: NDArray[np.bool_],
     room: Room,
-) -> ErrorMap:
+) -> maps.ErrorMap:
     """One output's map: matrices with the most wrong elements first in the queue for room, then in index order."""
     shape = codes.shape if codes.ndim >= 2 else (1, codes.size)
     rows, columns = shape[-2:]
@@ -103,11 +92,11 @@ def packed(
     valued = order[: room.numbers // (rows * columns)]
     room.coded -= len(kept) * rows * columns
     room.numbers -= len(valued) * rows * columns
-    numbers: NumberFormat = "" if not valued else "f32" if codes.size <= MAX_EXACT else "f16"
+    numbers: maps.NumberFormat = "" if not valued else "f32" if codes.size <= MAX_EXACT else "f16"
     scale = _scale(observed, expected) if numbers == "f16" else 1.0
     flat = [array.reshape(len(counts), -1) for array in (codes, observed, expected)]
     planes = [
-        Plane(
+        maps.Plane(
             index=tuple(int(i) for i in np.unravel_index(number, leads)) if leads else (),
             wrong=int(counts[number]),
             error=_text(flat[0][number]),
@@ -116,7 +105,7 @@ def packed(
         )
         for number in kept
     ]
-    return ErrorMap(
+    return maps.ErrorMap(
         variant, case, output, letters, rows, columns, numbers, scale, tuple(planes), len(counts) - len(kept)
     )
 
@@ -127,7 +116,7 @@ def _scale(*arrays: NDArray[np.float64]) -> float:
     return float(2.0 ** (np.ceil(np.log2(largest)) - 15)) if largest > 0 else 1.0
 
 
-def _numbers(values: NDArray[np.float64], numbers: NumberFormat, scale: float) -> str:
+def _numbers(values: NDArray[np.float64], numbers: maps.NumberFormat, scale: float) -> str:
     with np.errstate(over="ignore", invalid="ignore"):
         return _text((values / scale).astype("<f2" if numbers == "f16" else "<f4"))
 

@@ -16,19 +16,7 @@ from typing import TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from wmmadiag.compare.observation import TILE, TileMap
-from wmmadiag.results.maps import (
-    AT_BOUND,
-    EXACT,
-    INFINITE,
-    NAN,
-    SPECIAL,
-    STEPS_PER_OCTAVE,
-    UNBOUNDED,
-    UNWRITTEN,
-    ErrorMap,
-    HeldFragment,
-    Plane,
-)
+from wmmadiag.results import maps
 from wmmadiag.results.text import visible
 
 Box: TypeAlias = tuple[int, int, int, str, str, str]
@@ -36,9 +24,9 @@ Box: TypeAlias = tuple[int, int, int, str, str, str]
 
 _RIGHT = ((245, 248, 252), (206, 224, 244), (128, 172, 219))
 _WRONG = ((255, 214, 102), (242, 120, 46), (186, 28, 40), (94, 10, 50))
-_SPECIAL = {NAN: "#7a2fb0", INFINITE: "#40218c", UNWRITTEN: "#606874", UNBOUNDED: "#5e0a32"}
+_SPECIAL = {maps.NAN: "#7a2fb0", maps.INFINITE: "#40218c", maps.UNWRITTEN: "#606874", maps.UNBOUNDED: "#5e0a32"}
 _ALLOWED = "#ebf0eb"
-_NAMES = {code: name for name, code in SPECIAL.items()}
+_NAMES = {code: name for name, code in maps.SPECIAL.items()}
 _LEFT, _TOP = 44.0, 26.0
 _MOST_CELLS = 64
 """Of a map, either way; of a larger one each cell shows its worst element."""
@@ -60,13 +48,13 @@ def _tiles(one: TileMap) -> Iterator[Box]:
             yield row, column, 1, colour, "", f"rows from {row * TILE}, columns from {column * TILE}: {count} of {size}"
 
 
-def error_map(one: ErrorMap) -> str:
+def error_map(one: maps.ErrorMap) -> str:
     """The first matrices of an output, next to one another as a page's; those with wrong elements come first."""
     planes = sorted(one.planes, key=lambda plane: not plane.wrong)[:_MOST_PLANES]
     return "".join(_plane(one, plane) for plane in planes)
 
 
-def _plane(one: ErrorMap, plane: Plane) -> str:
+def _plane(one: maps.ErrorMap, plane: maps.Plane) -> str:
     codes = zlib.decompress(base64.b64decode(plane.error))
     down, across = -(-one.rows // _MOST_CELLS), -(-one.columns // _MOST_CELLS)
     index = " ".join(map(str, plane.index))
@@ -78,7 +66,7 @@ def _plane(one: ErrorMap, plane: Plane) -> str:
     return _svg(visible(title), rows, columns, down, across, _codes(codes, one, down, across), cell)
 
 
-def _codes(codes: bytes, one: ErrorMap, down: int, across: int) -> Iterator[Box]:
+def _codes(codes: bytes, one: maps.ErrorMap, down: int, across: int) -> Iterator[Box]:
     """A box for each stretch of a row whose codes are alike."""
     for row in range(0, one.rows, down):
         lines = [codes[at * one.columns : (at + 1) * one.columns] for at in range(row, min(row + down, one.rows))]
@@ -96,36 +84,38 @@ def _codes(codes: bytes, one: ErrorMap, down: int, across: int) -> Iterator[Box]
 
 
 def _severity(code: int) -> tuple[bool, int]:
-    return AT_BOUND < code != SPECIAL["allowed"], code
+    return maps.AT_BOUND < code != maps.SPECIAL["allowed"], code
 
 
 def _kind(code: int) -> int:
     """Codes that may share a box: right ones within a factor of four, wrong ones that are equal."""
-    return code // (2 * STEPS_PER_OCTAVE) if EXACT < code < AT_BOUND else 256 + code
+    return code // (2 * maps.STEPS_PER_OCTAVE) if maps.EXACT < code < maps.AT_BOUND else 256 + code
 
 
 def colour_of(code: int) -> str:
     """A code as "#rrggbb"."""
-    if code in _SPECIAL or code == SPECIAL["allowed"]:
+    if code in _SPECIAL or code == maps.SPECIAL["allowed"]:
         return _SPECIAL.get(code, _ALLOWED)
-    if code <= AT_BOUND:
-        return _ramp(_RIGHT, (code - AT_BOUND + 6 * STEPS_PER_OCTAVE) / (6 * STEPS_PER_OCTAVE) if code else 0)
-    return _ramp(_WRONG, (code - AT_BOUND) / (12 * STEPS_PER_OCTAVE))
+    if code <= maps.AT_BOUND:
+        return _ramp(
+            _RIGHT, (code - maps.AT_BOUND + 6 * maps.STEPS_PER_OCTAVE) / (6 * maps.STEPS_PER_OCTAVE) if code else 0
+        )
+    return _ramp(_WRONG, (code - maps.AT_BOUND) / (12 * maps.STEPS_PER_OCTAVE))
 
 
 def _words(code: int) -> str:
     if code in _NAMES:
         return _NAMES[code]
-    times = 2.0 ** ((code - AT_BOUND) / STEPS_PER_OCTAVE)
-    return "no error" if code == EXACT else f"about {times:.2g} × the bound"
+    times = 2.0 ** ((code - maps.AT_BOUND) / maps.STEPS_PER_OCTAVE)
+    return "no error" if code == maps.EXACT else f"about {times:.2g} × the bound"
 
 
-def fragment_map(one: HeldFragment) -> str:
+def fragment_map(one: maps.HeldFragment) -> str:
     """The lane that holds each element; × where it is not what should be there."""
     return _svg(visible(f"{one.title}, {one.place}"), one.rows, one.columns, 1, 1, _cells(one), 30.0)
 
 
-def _cells(one: HeldFragment) -> Iterator[Box]:
+def _cells(one: maps.HeldFragment) -> Iterator[Box]:
     ordered = sorted(one.cells, key=lambda cell: (cell.row, cell.column, cell.lane, cell.slot))
     for (row, column), group in groupby(ordered, key=lambda cell: (cell.row, cell.column)):
         held = list(group)
@@ -174,7 +164,7 @@ def _svg(title: str, rows: int, columns: int, down: int, across: int, boxes: Ite
 # A map of error codes as a small picture (PNG with a palette), for paper and for readers without scripts.
 
 
-def error_picture(plane: Plane, rows: int, columns: int) -> str:
+def error_picture(plane: maps.Plane, rows: int, columns: int) -> str:
     """One pixel for each element, as a `data:` address; "" where the plane does not hold that many."""
     try:
         packed = base64.b64decode(plane.error, validate=True)

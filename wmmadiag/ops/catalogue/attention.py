@@ -22,36 +22,13 @@ from wmmadiag.ops.model import (
     Signs,
     Values,
 )
+from wmmadiag.ops.parts import rounding, sequence
 from wmmadiag.ops.parts.drawn import BITS, KEY_COUNTS
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import (
-    Arithmetic,
-    Doubles,
-    Judgement,
-    arithmetic,
-    operand_error,
-    oracle_error,
-    output_rounding,
-    sum_error,
-)
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import ScoreRows, as_heads, score_rows, softmax_rows
-from wmmadiag.ops.parts.sequence import (
-    ADDED,
-    CAUSAL_SPELLINGS,
-    DERIVED,
-    MASKED_KEYS,
-    OF_HEADS,
-    OVER_SCORES,
-    SCALE_SPELLINGS,
-    SCORE_PRODUCT,
-    SOFTCAP,
-    laid_out,
-    laid_together,
-    turned,
-)
 from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, by_settings, kept_in, types_of_products
 from wmmadiag.ops.parts.softmax_bounds import SLACK, row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
@@ -63,7 +40,7 @@ _SIDES = ("window_left", "window_right")
 
 def attention(
     q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], *, scale: float, terms: ScoreTerms
-) -> tuple[Doubles, Doubles]:
+) -> tuple[rounding.Doubles, rounding.Doubles]:
     """O = softmax(softcap(scale·Q·Kᵀ) + bias + mask)·V and the log-sum-exp of each row.
 
     Args:
@@ -115,7 +92,7 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     Sources: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2, for the sums; the
     tensor cores' in `parts.rounding`.
     """
-    model = arithmetic(parameters, elements["q"])
+    model = rounding.arithmetic(parameters, elements["q"])
     scale = float(parameters["scale"])
     q4, k4, v4 = (as_heads(inputs[role]) for role in "qkv")
     terms = score_terms(parameters, inputs, q4.shape[2], k4.shape[2])
@@ -133,21 +110,27 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     error_o[empty.reshape(rows)] = 0.0
     error_lse[empty] = 0.0
     free = empty if parameters["masked_rows"] == "any" and empty.any() else None
-    o_bound = output_rounding(error_o, expected["o"], elements["o"])
+    o_bound = rounding.output_rounding(error_o, expected["o"], elements["o"])
     of_o = None if free is None else np.broadcast_to(free.reshape(rows)[..., None], o_bound.shape)
-    judged = {"o": Judgement(o_bound, of_o)}
+    judged = {"o": rounding.Judgement(o_bound, of_o)}
     if "lse" in elements:
-        judged["lse"] = Judgement(output_rounding(error_lse, expected["lse"], elements["lse"]), free)
+        judged["lse"] = rounding.Judgement(rounding.output_rounding(error_lse, expected["lse"], elements["lse"]), free)
     return judged
 
 
 def _rows(
-    part: ScoreRows, v: Doubles, o: Doubles, scale: float, model: Arithmetic, terms: ScoreTerms, parameters: Values
-) -> tuple[Doubles, Doubles]:
+    part: ScoreRows,
+    v: rounding.Doubles,
+    o: rounding.Doubles,
+    scale: float,
+    model: rounding.Arithmetic,
+    terms: ScoreTerms,
+    parameters: Values,
+) -> tuple[rounding.Doubles, rounding.Doubles]:
     """Errors of O (rows, Dv) and of the log-sum-exp (rows,) for some rows of one head, outputs' rounding aside."""
     depth, keys = part.q.shape[1], part.k.shape[0]
-    dot = sum_error(depth, model)
-    relative_dot = dot.relative + operand_error(model) + model.scaled_query + oracle_error(depth)
+    dot = rounding.sum_error(depth, model)
+    relative_dot = dot.relative + rounding.operand_error(model) + model.scaled_query + rounding.oracle_error(depth)
     factor = abs(scale) * SLACK
     score_error = (np.abs(part.q) * (relative_dot * factor)).astype(np.float32) @ np.abs(part.k).astype(np.float32).T
     score_error += np.float32(dot.absolute * factor)
@@ -164,9 +147,9 @@ def _rows(
         moved = np.minimum(np.where(total < 0.5, first / np.maximum(1.0 - total, 0.5), np.inf), reach)
         relative, floor = _p_rounding(model)
         lost = relative * (average + np.abs(o)) + floor * (size.sum(axis=0) + keys * np.abs(o))
-        products = sum_error(keys, model, extra=int(found.rescale.max(initial=0.0)))
+        products = rounding.sum_error(keys, model, extra=int(found.rescale.max(initial=0.0)))
         within = np.minimum(average + moved, size.max(axis=0))
-        summed = within * (products.relative + model.operand + oracle_error(keys)) + products.absolute
+        summed = within * (products.relative + model.operand + rounding.oracle_error(keys)) + products.absolute
         sum_part = row_sum_error(keys, model, found.rescale)
         error = moved + lost + summed
         error = error + (np.abs(o) + error) * (sum_part[:, None] + 4.0 * model.unit)
@@ -177,7 +160,7 @@ def _rows(
     return error, log_error
 
 
-def _p_rounding(model: Arithmetic) -> tuple[float, float]:
+def _p_rounding(model: rounding.Arithmetic) -> tuple[float, float]:
     """Relative and absolute error of each weight when P is rounded to its type: step 3 of the derivation."""
     if model.p_type is None:
         return 0.0, 0.0
@@ -196,18 +179,18 @@ def _kept(parameters: Values, inputs: Arrays, rows: int) -> Callable[[tuple[int,
 
 
 OPERATION = replace(
-    OF_HEADS,
+    sequence.OF_HEADS,
     name="attention",
     meaning="O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
     roles={
         "q": Role("BHSD", ("B", "H", "Sq", "D"), spellings="q query queries"),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D"), spellings="k key keys kcache keycache"),
         "v": Role("BHSD", ("B", "Hkv", "Skv", "Dv"), spellings="v value values val vcache valuecache"),
-        **ADDED,
-        "mask": Role("BHSK", OVER_SCORES, required=False, usual="SK", drawn=BITS),
+        **sequence.ADDED,
+        "mask": Role("BHSK", sequence.OVER_SCORES, required=False, usual="SK", drawn=BITS),
         "lengths": Role(
             "B",
-            OVER_SCORES[:1],
+            sequence.OVER_SCORES[:1],
             required=False,
             usual="B",
             drawn=KEY_COUNTS,
@@ -231,8 +214,8 @@ OPERATION = replace(
         ),
     },
     parameters={
-        "scale": Parameter("real", "1/sqrt(D)", "factor of Q·Kᵀ", spellings=SCALE_SPELLINGS),
-        "causal": Parameter("flag", "causal", "whether key j > query i is masked", spellings=CAUSAL_SPELLINGS),
+        "scale": Parameter("real", "1/sqrt(D)", "factor of Q·Kᵀ", spellings=sequence.SCALE_SPELLINGS),
+        "causal": Parameter("flag", "causal", "whether key j > query i is masked", spellings=sequence.CAUSAL_SPELLINGS),
         "alignment": Parameter("word", "top-left", "corner of the causal mask", ("top-left", "bottom-right")),
         "window_left": Parameter(
             "reach",
@@ -244,7 +227,7 @@ OPERATION = replace(
         ),
         "mask_hides": Parameter("flag", "0", "what is not 0 in the mask hides a key, instead of keeping it"),
         "window_right": Parameter("reach", "-1", f"keys after its own {_WINDOW}"),
-        **SOFTCAP,
+        **sequence.SOFTCAP,
         "p_dtype": Parameter("word", "auto", "type that P is rounded to before P·V", ("auto", *FLOAT_TYPES)),
         "scaled_q_dtype": Parameter("word", "none", "type that scale·Q is rounded to", ("none", *FLOAT_TYPES)),
         "score_dtype": Parameter("word", "f32", "type that scores are kept in", ("f16", "bf16", "f32", "f64")),
@@ -254,14 +237,14 @@ OPERATION = replace(
     },
     oracle=_oracle,
     bound=_bound,
-    products=lambda _: {"o": MatrixProduct(SCORE_PRODUCT, COLUMN, "v", ROW)},
+    products=lambda _: {"o": MatrixProduct(sequence.SCORE_PRODUCT, COLUMN, "v", ROW)},
     stages=SoftmaxStages,
     kept=_kept,
     single={"Sq": "one query in each head"},
-    derived=DERIVED,
+    derived=sequence.DERIVED,
     packed={
-        "qkv": Packed(("q", "k", "v"), laid_together(3), "qkv packedqkv qkvpacked"),
-        "kv": Packed(("k", "v"), laid_together(2), "kv packedkv kvpacked"),
+        "qkv": Packed(("q", "k", "v"), sequence.laid_together(3), "qkv packedqkv qkvpacked"),
+        "kv": Packed(("k", "v"), sequence.laid_together(2), "kv packedkv kvpacked"),
     },
     work="2*B*H*Sq*Skv*(D + Dv)*(0.5 if causal else 1)",
     hard_inputs=SCORES,
@@ -274,7 +257,7 @@ OPERATION = replace(
         arrays=True,
     ),
     choices=(
-        MASKED_KEYS,
+        sequence.MASKED_KEYS,
         by_settings(
             "Which keys does a window of W show?",
             {
@@ -284,8 +267,8 @@ OPERATION = replace(
                 "a window half of which is on each side": dict.fromkeys(_SIDES, "window_left // 2"),
             },
         ),
-        laid_out("q", "k", "v", "o"),
-        turned("k"),
+        sequence.laid_out("q", "k", "v", "o"),
+        sequence.turned("k"),
         Choice(
             "What are the scores multiplied by?",
             "meaning",

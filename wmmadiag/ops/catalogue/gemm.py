@@ -20,21 +20,11 @@ from wmmadiag.ops.model import (
     Signs,
     Values,
 )
+from wmmadiag.ops.parts import settings
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, factors, narrow, plain, whole
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, judged, magnitudes, product_error
-from wmmadiag.ops.parts.settings import (
-    B_STORED,
-    PRODUCTS,
-    added_to_output,
-    by_layout,
-    by_value,
-    bytes_summed_in,
-    epilogue,
-    parts_added_in,
-    types_before_epilogue,
-)
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 from wmmadiag.ops.stages.epilogue import EpilogueStages
 
@@ -167,8 +157,8 @@ OPERATION = Operation(
         "beta": Parameter("real", "0", "factor of C", spellings="beta", drafted=("0", "3"), factor_of="c"),
         "transpose_a": Parameter("flag", "0", "A is stored as K×M"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
-        **epilogue("scales, C, bias and activation"),
-        **PRODUCTS,
+        **settings.epilogue("scales, C, bias and activation"),
+        **settings.PRODUCTS,
     },
     oracle=_oracle,
     bound=_bound,
@@ -203,24 +193,26 @@ OPERATION = Operation(
         arrays=True,
     ),
     choices=(
-        by_value("How is A stored?", "storage", "transpose_a", {"A stored as M×K": "0", "A stored as K×M": "1"}, "a"),
-        B_STORED,
-        by_layout(
+        settings.by_value(
+            "How is A stored?", "storage", "transpose_a", {"A stored as M×K": "0", "A stored as K×M": "1"}, "a"
+        ),
+        settings.B_STORED,
+        settings.by_layout(
             "How is the result stored?",
             {
                 "the result stored by rows": {"c": "BMN", "d": "BMN"},
                 "the result stored by columns": {"c": "BNM", "d": "BNM"},
             },
         ),
-        added_to_output("the product"),
-        by_value(
+        settings.added_to_output("the product"),
+        settings.by_value(
             "What is applied to the sum?",
             "meaning",
             "activation",
             {"no activation" if name == "none" else f"the activation {name}": name for name in FUNCTIONS},
         ),
-        *types_before_epilogue("a"),
-        bytes_summed_in("a"),
-        parts_added_in("d"),
+        *settings.types_before_epilogue("a"),
+        settings.bytes_summed_in("a"),
+        settings.parts_added_in("d"),
     ),
 )

@@ -7,31 +7,12 @@ from __future__ import annotations
 
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
+from wmmadiag.ops.parts import rounding, settings
 from wmmadiag.ops.parts.epilogue import finished
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import (
-    Arithmetic,
-    Doubles,
-    arithmetic,
-    judged,
-    magnitudes,
-    operand_error,
-    product_error,
-    sum_error,
-)
-from wmmadiag.ops.parts.settings import (
-    NARROW,
-    PRODUCTS,
-    added_to_output,
-    by_value,
-    kept_in,
-    narrow_type,
-    types_of_products,
-    weights_lie,
-)
 
 
-def _wide(inputs: Arrays) -> Doubles:
+def _wide(inputs: Arrays) -> rounding.Doubles:
     """X·Wᵀ, 0 without W."""
     x = inputs["x"].astype(np.float64)
     if "w" in inputs:
@@ -39,7 +20,7 @@ def _wide(inputs: Arrays) -> Doubles:
     return np.zeros((x.shape[0], inputs["up"].shape[0]))
 
 
-def _narrow(inputs: Arrays) -> Doubles:
+def _narrow(inputs: Arrays) -> rounding.Doubles:
     """X·Aᵀ."""
     return np.asarray(inputs["x"].astype(np.float64) @ inputs["down"].astype(np.float64).T)
 
@@ -61,26 +42,26 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     costs `sum_error`·|alpha|·(|T| + ε)·|Bᵀ| more. X·Wᵀ is a sum of K products, to which those of the rank may be
     added; it may be kept in a narrow type before. Factors, C and the bias cost six units of all magnitudes together.
     """
-    model = arithmetic(parameters, elements["x"])
+    model = rounding.arithmetic(parameters, elements["x"])
     alpha, beta = abs(float(parameters.get("alpha", 1.0))), abs(float(parameters.get("beta", 0.0)))
-    sizes = {role: magnitudes(array) for role, array in inputs.items()}
+    sizes = {role: rounding.magnitudes(array) for role, array in inputs.items()}
     up, depth, rank = sizes["up"].astype(np.float64).T, inputs["x"].shape[-1], inputs["up"].shape[-1]
-    product, last = product_error(depth + rank, model, 2), sum_error(rank + 2, model)
+    product, last = rounding.product_error(depth + rank, model, 2), rounding.sum_error(rank + 2, model)
 
     narrow = np.abs(_narrow(inputs))
     of_narrow = _narrow(sizes) * product.relative + product.absolute
     of_narrow = of_narrow + _kept(parameters, "middle_dtype", model, narrow + of_narrow)
-    low = alpha * (of_narrow @ up + ((narrow + of_narrow) @ up) * (last.relative + operand_error(model)))
+    low = alpha * (of_narrow @ up + ((narrow + of_narrow) @ up) * (last.relative + rounding.operand_error(model)))
     low = low + alpha * last.absolute
 
     error = _wide(sizes) * product.relative + product.absolute
     error = error + _kept(parameters, "base_dtype", model, np.abs(_wide(inputs)) + error) + low
     total = finished(_wide(sizes) + alpha * (_narrow(sizes) @ up), _ends(sizes), beta=beta)
     error = error + 6.0 * model.unit * total
-    return judged({"d": error}, expected, elements)
+    return rounding.judged({"d": error}, expected, elements)
 
 
-def _kept(parameters: Values, name: str, model: Arithmetic, size: Doubles) -> Doubles:
+def _kept(parameters: Values, name: str, model: rounding.Arithmetic, size: rounding.Doubles) -> rounding.Doubles:
     """What rounding to the type that a parameter names adds to an error."""
     kind = str(parameters.get(name, "auto"))
     if kind == "auto":
@@ -111,9 +92,9 @@ OPERATION = Operation(
             drafted=("1", "2"),
         ),
         "beta": Parameter("real", "0", "factor of C", spellings="beta", drafted=("0", "3"), factor_of="c"),
-        "middle_dtype": narrow_type("type that X·Aᵀ is kept in"),
-        "base_dtype": narrow_type("type that X·Wᵀ is kept in before the update"),
-        **PRODUCTS,
+        "middle_dtype": settings.narrow_type("type that X·Aᵀ is kept in"),
+        "base_dtype": settings.narrow_type("type that X·Wᵀ is kept in before the update"),
+        **settings.PRODUCTS,
     },
     oracle=_oracle,
     bound=_bound,
@@ -128,18 +109,18 @@ OPERATION = Operation(
     work="2*M*(N*K + K*R + R*N)",
     signs=Signs("lora lowrank", parts=("gemm",), extras="bias fused"),
     choices=(
-        weights_lie("W", "w", "NK"),
-        weights_lie("A", "down", "RK"),
-        weights_lie("B", "up", "NR"),
-        by_value(
+        settings.weights_lie("W", "w", "NK"),
+        settings.weights_lie("A", "down", "RK"),
+        settings.weights_lie("B", "up", "NR"),
+        settings.by_value(
             "What is alpha?",
             "meaning",
             "alpha",
             {"alpha the factor itself": "alpha", "alpha divided by the rank": "alpha / R"},
         ),
-        added_to_output("the update"),
-        *types_of_products("x"),
-        kept_in("x", "the narrow product", "middle_dtype", *NARROW),
-        kept_in("x", "the product with W", "base_dtype", *NARROW),
+        settings.added_to_output("the update"),
+        *settings.types_of_products("x"),
+        settings.kept_in("x", "the narrow product", "middle_dtype", *settings.NARROW),
+        settings.kept_in("x", "the product with W", "base_dtype", *settings.NARROW),
     ),
 )

@@ -7,24 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from wmmadiag.ops.model import Arrays, Elements, Judged, Outputs, Parameter, Role, Signs, Values
+from wmmadiag.ops.parts import sequence
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import as_heads, score_rows
-from wmmadiag.ops.parts.sequence import (
-    ADDED,
-    CAUSAL_SPELLINGS,
-    DERIVED,
-    MASKED_KEYS,
-    OF_HEADS,
-    SCALE_SPELLINGS,
-    SCORE_PRODUCT,
-    SOFTCAP,
-    laid_out,
-    turned,
-)
 from wmmadiag.ops.parts.settings import PRODUCTS, by_value, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
@@ -77,43 +66,43 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
 
 
 OPERATION = replace(
-    OF_HEADS,
+    sequence.OF_HEADS,
     name="qkt",
     meaning="scores = softcap(scale · Q·Kᵀ) + bias − slope·|i − j|",
     roles={
         "q": Role("BHSD", ("B", "H", "Sq", "D"), spellings="q query queries a"),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D"), spellings="k key keys b"),
-        **ADDED,
+        **sequence.ADDED,
         "scores": Role(
             "BHSK", ("B", "H", "Sq", "Skv"), output=True, spellings="s score scores c o out output qk qkt attn p"
         ),
     },
     parameters={
-        "scale": Parameter("real", "1", "factor of Q·Kᵀ", spellings=SCALE_SPELLINGS),
-        "causal": Parameter("flag", "causal", "whether key j > query i is masked", spellings=CAUSAL_SPELLINGS),
+        "scale": Parameter("real", "1", "factor of Q·Kᵀ", spellings=sequence.SCALE_SPELLINGS),
+        "causal": Parameter("flag", "causal", "whether key j > query i is masked", spellings=sequence.CAUSAL_SPELLINGS),
         "alignment": Parameter("word", "top-left", "corner of the causal mask", ("top-left", "bottom-right")),
         "masked_scores": Parameter(
             "word", "-inf", "what a masked score is; lowest: the most negative float32", tuple(_MASKED)
         ),
-        **SOFTCAP,
+        **sequence.SOFTCAP,
         **PRODUCTS,
     },
     oracle=_oracle,
     bound=_bound,
-    products=lambda _: {"scores": SCORE_PRODUCT},
-    derived=DERIVED,
+    products=lambda _: {"scores": sequence.SCORE_PRODUCT},
+    derived=sequence.DERIVED,
     work="2*B*H*Sq*Skv*D",
     hard_inputs=SCORES,
     signs=Signs(
         "qk qkt", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True
     ),
     choices=(
-        MASKED_KEYS,
+        sequence.MASKED_KEYS,
         by_value(
             "What is a masked score?", "meaning", "masked_scores", {f"masked scores {one}": one for one in _MASKED}
         ),
-        laid_out("q", "k"),
-        turned("k"),
+        sequence.laid_out("q", "k"),
+        sequence.turned("k"),
         *types_of_products("q"),
     ),
 )
