@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from wmmadiag.emulator.decoded import (
-    ACQUIRE,
-    BLOCK_SCOPE,
-    CODE_SHIFT,
-    READ_ONLY,
-    RELEASE,
-    SIGN_EXTEND,
-    STRONG,
-    WIDE_STATE,
-    Value,
-)
+from wmmadiag.emulator import decoded
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects, width_of
 from wmmadiag.ptx.ir import Immediate, Instruction, Operand
@@ -23,12 +13,12 @@ def _order(instruction: Instruction) -> int:
     """Flags for what a load, store or atomic promises about the order of memory accesses (PTX ISA, memory model)."""
     attributes = instruction.attributes
     sem = attributes.get("sem", "")
-    flags = STRONG if sem or attributes.get("volatile") or attributes.get("mmio") else 0
-    flags |= ACQUIRE if sem in ("acquire", "acq_rel") else 0
-    flags |= RELEASE if sem in ("release", "acq_rel") else 0
+    flags = decoded.STRONG if sem or attributes.get("volatile") or attributes.get("mmio") else 0
+    flags |= decoded.ACQUIRE if sem in ("acquire", "acq_rel") else 0
+    flags |= decoded.RELEASE if sem in ("release", "acq_rel") else 0
     # A cluster is one block here. No scope: gpu for atomics, sys for volatile accesses (PTX ISA, atom; Scope).
-    flags |= BLOCK_SCOPE if attributes.get("scope", "") in ("cta", "cluster") else 0
-    return flags | (READ_ONLY if attributes.get("nc") else 0)
+    flags |= decoded.BLOCK_SCOPE if attributes.get("scope", "") in ("cta", "cluster") else 0
+    return flags | (decoded.READ_ONLY if attributes.get("nc") else 0)
 
 
 @selects("ld")
@@ -41,7 +31,7 @@ def load(select: Selector, instruction: Instruction) -> None:
         raise select.unsupported(f"{instruction.text} into registers of different sizes")
     register_bytes = widths.pop() if widths else width_of(type_name)
     if type_name.startswith("s"):
-        flags |= SIGN_EXTEND
+        flags |= decoded.SIGN_EXTEND
     select.moving(
         "ld", targets, writes=True, s=(base,), space=space, bytes=WIDTHS[type_name] // 8,
         register_bytes=register_bytes, flags=flags | _order(instruction), immediate=offset,
@@ -80,7 +70,7 @@ def atomic(select: Selector, instruction: Instruction) -> None:
     b, c = select.elements(instruction.operand("b")), select.elements(instruction.operand("c"))
     if len(b) > 1 and engine_type in ("f16", "bf16", "f16x2", "bf16x2"):
         raise select.unsupported(f"{instruction.text} is not emulated")
-    extra: list[Value | int | None] = []
+    extra: list[decoded.Value | int | None] = []
     for i in range(len(b)):
         extra.append(select.write(targets[i], type_name) if targets else None)
         extra.append(select.read(b[i], type_name))
@@ -93,7 +83,7 @@ def atomic(select: Selector, instruction: Instruction) -> None:
         writes_extra=tuple(range(0, len(extra), 3)),
         space=space,
         count=len(b),
-        flags=flags | _order(instruction) | code << CODE_SHIFT,
+        flags=flags | _order(instruction) | code << decoded.CODE_SHIFT,
         immediate=offset,
     )
 
@@ -149,16 +139,21 @@ BARRIER_OPS = (
 
 
 def _barrier(
-    select: Selector, instruction: Instruction, op: str, d: Value | None, operand: Operand | None, flags: int = 0
+    select: Selector,
+    instruction: Instruction,
+    op: str,
+    d: decoded.Value | None,
+    operand: Operand | None,
+    flags: int = 0,
 ) -> None:
     base, offset, address_flags, space = select.address(instruction.operand("addr"), instruction.attributes["space"])
-    source = None if operand is None else select.read(operand, "b64" if flags & WIDE_STATE else "u32")
+    source = None if operand is None else select.read(operand, "b64" if flags & decoded.WIDE_STATE else "u32")
     select.emit(
         "mbarrier",
         d=d,
         s=(base, source),
         space=space,
-        flags=flags | address_flags | BARRIER_OPS.index(op) << CODE_SHIFT,
+        flags=flags | address_flags | BARRIER_OPS.index(op) << decoded.CODE_SHIFT,
         immediate=offset,
     )
 
@@ -183,7 +178,7 @@ def barrier_wait(select: Selector, instruction: Instruction) -> None:
     parity = instruction.operand("parity")
     d = select.write(instruction.operands[0], "pred") or select.temporary(0)
     op = instruction.op.removeprefix("mbarrier.")
-    waited, flags = (instruction.operand("state"), WIDE_STATE) if parity is None else (parity, 0)
+    waited, flags = (instruction.operand("state"), decoded.WIDE_STATE) if parity is None else (parity, 0)
     _barrier(select, instruction, op, d, waited, flags)
 
 

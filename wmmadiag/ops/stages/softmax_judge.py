@@ -13,6 +13,7 @@ from functools import cached_property
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Where, sum_error
 from wmmadiag.ops.parts.score_terms import HIDDEN
+from wmmadiag.ops.stages import readings
 from wmmadiag.ops.stages.model import (
     INNER,
     Coverage,
@@ -27,17 +28,6 @@ from wmmadiag.ops.stages.model import (
     StageWords,
 )
 from wmmadiag.ops.stages.products import gathered
-from wmmadiag.ops.stages.readings import (
-    Fit,
-    Groups,
-    groups_of,
-    proportional_sums,
-    proportional_weights,
-    scaled,
-    shifted,
-    temperature,
-    uniform_factor,
-)
 from wmmadiag.ops.stages.softmax_values import SoftmaxValues, keys_of
 
 LOG2E = math.log2(math.e)
@@ -107,7 +97,7 @@ class SoftmaxJudge:
         return values, gathered(seen, self._expected, lambda output: self._inner.scores(output, factor).errors)
 
     @cached_property
-    def _chunks(self) -> tuple[Groups, Groups]:
+    def _chunks(self) -> tuple[readings.Groups, readings.Groups]:
         """(sorted codes of weights that a multiplication read, the group of each): they share a reference."""
         codes, groups = [], []
         for seen in self._lines:
@@ -119,10 +109,10 @@ class SoftmaxJudge:
         unique, first = np.unique(np.concatenate(codes), return_index=True)
         return unique, np.concatenate(groups)[first]
 
-    def _groups(self, seen: Observed) -> Groups:
+    def _groups(self, seen: Observed) -> readings.Groups:
         """Values of one row that were made with one reference."""
         if seen.role is SampleRole.OPERAND:
-            return groups_of(seen.output, seen.row, seen.group)
+            return readings.groups_of(seen.output, seen.row, seen.group)
         codes, groups = self._chunks
         wanted = _code(seen)
         at = np.searchsorted(codes, wanted)
@@ -130,7 +120,7 @@ class SoftmaxJudge:
         found[found] = codes[at[found]] == wanted[found]
         chunk = -1 - seen.column // 16
         chunk[found] = groups[at[found]]
-        return groups_of(seen.output, seen.row, chunk)
+        return readings.groups_of(seen.output, seen.row, chunk)
 
     # Scores and weights
 
@@ -152,8 +142,8 @@ class SoftmaxJudge:
         allowed = self._allowed(seen)
         scale = self._inner.scale
 
-        def fit(values: Doubles, errors: Doubles, factor: float) -> Fit:
-            return scaled(seen.values, values, errors, factor, seen.rounding, allowed, HIDDEN)
+        def fit(values: Doubles, errors: Doubles, factor: float) -> readings.Fit:
+            return readings.scaled(seen.values, values, errors, factor, seen.rounding, allowed, HIDDEN)
 
         for factor, words in (
             (1.0, "Q·Kᵀ"), (scale, "scale·Q·Kᵀ"), (scale * LOG2E, "scale·log2(e)·Q·Kᵀ"), (LOG2E, "log2(e)·Q·Kᵀ")
@@ -163,7 +153,7 @@ class SoftmaxJudge:
             final, bounds = self._final_scores(seen, scale)
             for factor, words in ((1.0, "scores"), (LOG2E, "log2(e)·scores")):
                 yield StageReading(words, fit(final, bounds, factor), None, of="scores")
-        other = uniform_factor(seen.values, values, HIDDEN)
+        other = readings.uniform_factor(seen.values, values, HIDDEN)
         if other is not None:
             yield StageReading(f"{other:.4g}·Q·Kᵀ", fit(values, errors, other), other, of="scores", usual=False)
 
@@ -174,12 +164,12 @@ class SoftmaxJudge:
         allowed, groups = self._allowed(seen), self._groups(seen)
         for factor, words in ((self._inner.scale, "scale·"), (self._inner.scale * LOG2E, "scale·log2(e)·"), (1.0, "")):
             bound = 2.0 * errors * abs(factor) + seen.rounding * np.abs(np.nan_to_num(seen.values))
-            fit = shifted(seen.values, values * factor, bound, groups, allowed, HIDDEN)
+            fit = readings.shifted(seen.values, values * factor, bound, groups, allowed, HIDDEN)
             if fit.departs == 0:
                 return StageReading(f"{words}Q·Kᵀ - row reference", fit, factor, of="scores")
         return None
 
-    def _weight_fit(self, seen: Observed, factor: float, allowed: Where) -> Fit:
+    def _weight_fit(self, seen: Observed, factor: float, allowed: Where) -> readings.Fit:
         if self._modified:
             final, score_errors = self._final_scores(seen, factor)
         else:
@@ -187,12 +177,12 @@ class SoftmaxJudge:
             final = values * factor
             score_errors = errors * abs(factor) + np.abs(final) * (4 * self._inner.model.unit)
         relative = self._inner.weight_error(score_errors)
-        return proportional_weights(
+        return readings.proportional_weights(
             seen.values, final, relative + seen.rounding * (seen.role is SampleRole.STORE),
             self._inner.weight_floor, self._groups(seen), allowed,
         )  # fmt: skip
 
-    def _usual_weights(self, seen: Observed) -> Fit:
+    def _usual_weights(self, seen: Observed) -> readings.Fit:
         return self._weight_fit(seen, self._inner.scale, self._allowed(seen))
 
     def _weights(self, seen: Observed) -> Judged:
@@ -224,7 +214,7 @@ class SoftmaxJudge:
             yield Fault("softmax", words, less, everywhere=True)
             return
         accurate = allowed & (seen.values > 64 * self._inner.weight_floor)
-        found = temperature(seen.values, values, self._groups(seen), accurate)
+        found = readings.temperature(seen.values, values, self._groups(seen), accurate)
         if found is not None and np.isfinite(found) and found != 0.0:
             near = [(x, words) for x, words in self._temperatures() if abs(found / x - 1) < 0.02]
             for factor, words in [*near, (found, f"the exponent is {found / scale:.4g} times what it must be")]:
@@ -260,10 +250,10 @@ class SoftmaxJudge:
             return Judged(seen, best)
         return Judged(seen, best, tuple(self._not_rescaled(seen, best)))
 
-    def _sums_fit(self, seen: Observed) -> Fit:
+    def _sums_fit(self, seen: Observed) -> readings.Fit:
         values, errors = self._partial(seen)
-        groups = groups_of(seen.output, seen.row, seen.matrix)
-        return proportional_sums(seen.values, values, errors, groups, seen.rounding)[0]
+        groups = readings.groups_of(seen.output, seen.row, seen.matrix)
+        return readings.proportional_sums(seen.values, values, errors, groups, seen.rounding)[0]
 
     def _partial(self, seen: Observed) -> tuple[Doubles, Doubles]:
         values, errors = np.zeros(len(seen.values)), np.zeros(len(seen.values))
@@ -314,11 +304,13 @@ class SoftmaxJudge:
             return
         chosen = seen.of(known)
         errors = errors[known]
-        groups = groups_of(chosen.output, chosen.row, chosen.matrix)
-        fit, factor = proportional_sums(chosen.values, values[known], errors, groups, max(seen.rounding, 2.0**-12))
+        groups = readings.groups_of(chosen.output, chosen.row, chosen.matrix)
+        fit, factor = readings.proportional_sums(
+            chosen.values, values[known], errors, groups, max(seen.rounding, 2.0**-12)
+        )
         right = np.ones(len(seen.values), bool)
         # One part of a row may be rescaled, and the other not.
-        as_stored = scaled(chosen.values, values[known], errors, 1.0, max(seen.rounding, 2.0**-12))
+        as_stored = readings.scaled(chosen.values, values[known], errors, 1.0, max(seen.rounding, 2.0**-12))
         mine = fit.right | as_stored.right | best.fit.right[known]
         if not mine.all() and as_stored.right.any():
             rest = np.flatnonzero(known)[~as_stored.right]
@@ -328,10 +320,10 @@ class SoftmaxJudge:
             expected = seen.values.copy()
             expected[known] = fit.expected
             words = "sums of earlier tiles keep their old reference: they are not rescaled when the row's maximum grows"
-            yield Fault("rescale", words, StageReading("Σ of P as stored, not rescaled", Fit(right, expected)))
+            yield Fault("rescale", words, StageReading("Σ of P as stored, not rescaled", readings.Fit(right, expected)))
 
 
-def _code(seen: Observed) -> Groups:
+def _code(seen: Observed) -> readings.Groups:
     return (seen.output << 40) + (seen.row << 20) + seen.column
 
 
