@@ -29,20 +29,28 @@ paths = ["right.toml", "wrong.toml"]
 sizes = { M = [16, 32], N = [16, 32], K = [16, 32] }
 [axes]
 arch = ["sm_80"]
-seeds = 10
+seeds = SEEDS
 [cover]
 how = "full"
 [run]
 checks = "none"
 slice = 4
 """
-CASES = 160
+CASES = 160  # of ten seeds
+FEW = 48  # of three
 WMMADIAG = [sys.executable, "-m", "wmmadiag", "campaign", "nightly.toml"]
 
 
 @pytest.fixture
 def folder(kernels):
-    (kernels / "nightly.toml").write_text(PLAN)
+    (kernels / "nightly.toml").write_text(PLAN.replace("SEEDS", "10"))
+    return kernels
+
+
+@pytest.fixture
+def few(kernels):
+    """Where nothing is killed on the way."""
+    (kernels / "nightly.toml").write_text(PLAN.replace("SEEDS", "3"))
     return kernels
 
 
@@ -159,7 +167,7 @@ def test_kubernetes_with_pods_that_die(folder, started):
     assert judged(folder) == wanted
 
 
-def test_slurm(folder, started, tmp_path):
+def test_slurm(few, started, tmp_path):
     """With programs of Slurm's that start a job's script, or end it, here."""
     pytest.importorskip("dask_jobqueue")
     slurm = tmp_path / "bin"
@@ -182,15 +190,15 @@ def test_slurm(folder, started, tmp_path):
     command = cluster.stdout.readline()
     address = re.search(r"--scheduler (tcp://\S+)", command)
     assert address is not None, command
-    done = campaign(started, folder, address[1])
+    done = campaign(started, few, address[1])
     told, said = done.communicate(timeout=200)
-    assert done.returncode == 1 and f"{CASES} cases" in told, said
+    assert done.returncode == 1 and f"{FEW} cases" in told, said
     assert any(path.is_file() for path in cache.rglob("*"))
     os.kill(cluster.pid, signal.SIGINT)
     assert cluster.wait(timeout=60) == 0
 
 
-def test_nights_in_github_actions(folder):
+def test_nights_in_github_actions(few):
     """The second night runs only what has changed, and says what no longer fails; a failing night keeps its journal."""
     workflow = yaml.safe_load((EXAMPLES / "ci" / "campaign.yml").read_text("utf-8"))
     steps = workflow["jobs"]["campaign"]["steps"]
@@ -201,26 +209,26 @@ def test_nights_in_github_actions(folder):
     def night(step):
         text = commands[step].replace("${{ matrix.arch }}", "sm_90")
         assert "${{" not in text
-        environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(folder / "summary.md")}
+        environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(few / "summary.md")}
         return subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", text], cwd=folder, env=environment, capture_output=True, text=True,
+            ["bash", "-e", "-o", "pipefail", "-c", text], cwd=few, env=environment, capture_output=True, text=True,
             check=False, timeout=300,
         )  # fmt: skip
 
     first = night("campaign")
-    assert first.returncode == 1 and f"{CASES} cases" in first.stdout, first.stderr
-    assert '["sm_90"]' in (folder / "campaign.toml").read_text()
-    before = judged(folder, "campaign.journal")
-    assert night("summary").returncode == 0 and "wrong.toml" in (folder / "summary.md").read_text()
-    assert list((folder / "bundles").iterdir())
+    assert first.returncode == 1 and f"{FEW} cases" in first.stdout, first.stderr
+    assert '["sm_90"]' in (few / "campaign.toml").read_text()
+    before = judged(few, "campaign.journal")
+    assert night("summary").returncode == 0 and "wrong.toml" in (few / "summary.md").read_text()
+    assert list((few / "bundles").iterdir())
 
-    skewed = folder / "skewed.cu"
+    skewed = few / "skewed.cu"
     skewed.write_text(skewed.read_text().replace("sum, 16,", "sum, N,"))
     second = night("campaign")
     assert second.returncode == 0, second.stderr
     assert re.search(r"0 fail that did not, \d+ no longer fail", second.stdout)
-    assert "no longer fail" in (folder / "campaign.md").read_text()
-    after = judged(folder, "campaign.journal")
-    assert len(before) == len(after) == CASES and len(before.keys() & after.keys()) == CASES / 2
+    assert "no longer fail" in (few / "campaign.md").read_text()
+    after = judged(few, "campaign.journal")
+    assert len(before) == len(after) == FEW and len(before.keys() & after.keys()) == FEW / 2
     assert all(before[key] == "passed" for key in before.keys() & after.keys())
-    assert (folder / "trend.jsonl").read_text().count("\n") == 2
+    assert (few / "trend.jsonl").read_text().count("\n") == 2

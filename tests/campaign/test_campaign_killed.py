@@ -1,4 +1,4 @@
-"""Workers and the client are killed during a campaign of 640 cases: it goes on, and judges each case once."""
+"""Workers and the client are killed during a campaign of 320 cases: it goes on, and judges each case once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAN = """
 paths = ["right.toml", "wrong.toml"]
 sizes = { M = [16, 32], N = [16, 32], K = [16, 32] }
 [axes]
-seeds = 40
+seeds = 20
 [cover]
 how = "full"
 [run]
@@ -61,25 +61,25 @@ def test_a_campaign_outlives_its_processes(folder):
     undisturbed.communicate(timeout=250)
     assert undisturbed.returncode == 1
     wanted, _ = judged(folder / "quiet")
-    assert len(wanted) == 640
+    assert len(wanted) == 320
 
     chosen = random.Random(7)
     running = begun(folder, "--workers", "2", "--journal", "rough")
-    for lines in (60, 150):
+    for lines in (30, 75):
         reached(folder / "rough", lines, running)
         children = psutil.Process(running.pid).children(recursive=True)
         workers = [one for one in children if "spawn_main" in "".join(one.cmdline())]
         os.kill(chosen.choice(workers).pid, signal.SIGKILL)
-    reached(folder / "rough", 280, running)
+    reached(folder / "rough", 140, running)
     children = psutil.Process(running.pid).children(recursive=True)
     running.kill()
     running.communicate()
     half, _ = judged(folder / "rough")
-    assert 280 <= len(half) < 640
+    assert 140 <= len(half) < 320
 
     resumed = begun(folder, "--workers", "2", "--journal", "rough", "--resume")
     told, _ = resumed.communicate(timeout=250)
-    assert resumed.returncode == 1 and "640 cases" in told
+    assert resumed.returncode == 1 and "320 cases" in told
     found, times = judged(folder / "rough")
     assert found == wanted
     assert set(times.values()) == {1}

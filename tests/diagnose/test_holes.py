@@ -66,7 +66,7 @@ def test_a_selector_holds_a_hole_an_operator_and_two_slots() -> None:
     ("old", "new"),
     [
         pytest.param("i * n + col", "i * k + col", marks=pytest.mark.slow),
-        pytest.param("y * TILE + threadIdx.y", "y * TILE + threadIdx.x", marks=pytest.mark.slow),
+        pytest.param("y * TILE + threadIdx.y", "y * TILE + threadIdx.x", marks=(pytest.mark.slow, pytest.mark.rest)),
         ("i < k", "i < k - 1"),
     ],
 )
