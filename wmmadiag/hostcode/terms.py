@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 Number: TypeAlias = int | float | bool
@@ -296,8 +297,11 @@ def _parsed(node: ast.expr) -> Term:
 
 def same(one: Term, other: Term) -> bool:
     """Whether two terms are equal for whatever their symbols are, as far as a few values tell."""
-    if one == other:
-        return True
+    return one == other or _same(one, other)
+
+
+@lru_cache(maxsize=1 << 14)  # a source is drafted in hundreds of ways, with the same terms of its host code
+def _same(one: Term, other: Term) -> bool:
     names = sorted(symbols(one) | symbols(other))
     turned = [names[index:] + names[:index] for index in range(len(names))]
     for start, order in zip((7, 11, 13, 17, 19, 23), [*turned[-4:], names, names[::-1]], strict=False):

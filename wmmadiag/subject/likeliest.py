@@ -135,8 +135,11 @@ def _correlation(observed: NDArray[np.generic], wanted: NDArray[np.float64]) -> 
     """Pearson's, of what is finite in both; an element that is not, where one is expected, speaks against it."""
     one, other = observed.astype(np.float64).ravel(), wanted.ravel()
     finite = np.isfinite(one) & np.isfinite(other)
-    if finite.sum() < _FEWEST:
+    count = int(np.count_nonzero(finite))
+    if count < _FEWEST:
         return 0.0
-    one, other = one[finite] - one[finite].mean(), other[finite] - other[finite].mean()
-    sizes = math.sqrt(float((one**2).sum()) * float((other**2).sum()))
-    return float((one * other).sum()) / sizes * float(finite.mean()) if sizes else 0.0
+    if count < finite.size:
+        one, other = one[finite], other[finite]
+    one, other = one - one.mean(), other - other.mean()
+    sizes = math.sqrt(float(one @ one) * float(other @ other))
+    return float(one @ other) / sizes * (count / finite.size) if sizes else 0.0

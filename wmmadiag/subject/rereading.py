@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from wmmadiag.subject.storage import is_poison
 
 _NEAR = 0.02  # of the largest element: wider than rounding to 8 bits
 _LARGEST = 1 << 28  # multiply-adds of a reference; a larger case is not looked at
+_KNOWN = 1 << 19  # elements of a result whose other order is kept
 
 
 def reread(bound: BoundCase, card: Card) -> BoundCase | None:
@@ -117,20 +119,43 @@ def nearness(bound: BoundCase) -> Nearness:
         written = np.ones(observed.size, bool)
         if argument.spec.direction == "out" and argument.spec.initial == "poison":
             written = ~is_poison(observed, argument.spec.element, argument.index).ravel()
-        order = np.random.default_rng(0).permutation(observed.size)
-        for number, taken in enumerate((np.arange(observed.size), order)):
-            counts[number] += _near(observed.ravel()[taken], wanted.ravel(), written[taken])
+        counts += _counts(observed.ravel(), wanted.ravel(), written)
     (near, telling), (by_chance, of) = counts.tolist()
     part, chance = near / telling if telling else 0.0, by_chance / of if of else 0.0
     return Nearness(part, max(0.0, (part - chance) / (1 - chance)) if chance < 1 else float(part == 1))
 
 
-def _near(observed: NDArray[Any], wanted: NDArray[Any], written: NDArray[np.bool_]) -> tuple[int, int]:
-    """How many elements are near, and of how many; what an activation makes zero is right under many a reading."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        same = np.isinf(observed) & (wanted.astype(observed.dtype) == observed)  # too large for its type
-        largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
-        near = (np.abs(observed.astype(np.float64) - wanted) <= _NEAR * largest) & written
-    near |= ~np.isfinite(wanted) | same
-    telling = (observed != 0) | ~near
-    return int((near & telling).sum()), int(telling.sum())
+def _counts(
+    observed: NDArray[Any], wanted: NDArray[Any], written: NDArray[np.bool_]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """How many elements are near, and of how many, as they are and in another order.
+
+    What an activation makes zero is right under many a reading, and no element that tells anything.
+    """
+    finite = np.isfinite(wanted)
+    every = bool(finite.all())
+    within = _NEAR * np.abs(wanted if every else wanted[finite]).max(initial=0.0)
+    infinite = np.isinf(observed)
+    too_large = bool(infinite.any())  # for its type
+
+    def near(observed: NDArray[Any], values: NDArray[Any], written: NDArray[np.bool_]) -> tuple[int, int]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = (np.abs(values - wanted) <= within) & written
+            if too_large:
+                found |= np.isinf(observed) & (wanted.astype(observed.dtype) == observed)
+        if not every:
+            found |= ~finite
+        telling = (observed != 0) | ~found
+        return int((found & telling).sum()), int(telling.sum())
+
+    values, order = observed.astype(np.float64), _order(observed.size)
+    return near(observed, values, written), near(observed[order], values[order], written[order])
+
+
+def _order(size: int) -> NDArray[np.int64]:
+    return _known_order(size) if size <= _KNOWN else np.random.default_rng(0).permutation(size)
+
+
+@lru_cache(maxsize=8)
+def _known_order(size: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).permutation(size)
