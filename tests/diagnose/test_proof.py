@@ -18,6 +18,7 @@ from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
+from wmmadiag.diagnose.meeting import function_at
 from wmmadiag.diagnose.proof import (
     counted_twice,
     disturbed,
@@ -410,6 +411,23 @@ __global__ void k() { once(); twice(); twice(); for (int i = 0; i < 2; ++i) { of
     places = ("int a", "int b", "int c", "once();")
     found = {name: _done(sources, "k.cu", text.index(name.encode()), 4) for name in places}
     assert found == {"int a": 1, "int b": 16 + 16 * 16, "int c": 2, "once();": 1}
+
+
+def test_a_barrier_in_a_lambda_waits_as_often_as_that_is_called() -> None:
+    text = b"""__global__ void k(int n) {
+    auto put = [&](int where) { for (int j = 0; j < 4; ++j) { int a; } int b; };
+    put(0);
+    for (int i = 0; i < n; ++i) { put(i); int c; }
+    [] { int d; }();
+}
+"""
+    sources = {"k.cu": parse(text, "k.cu")}
+    found = {
+        name: _done(sources, "k.cu", text.index(name.encode()), 4) for name in ("int a", "int b", "int c", "int d")
+    }
+    assert found == {"int a": 16 * 17, "int b": 17, "int c": 16, "int d": 1}
+    assert function_at(sources, "k.cu", text.index(b"int b")) == "put"
+    assert function_at(sources, "k.cu", text.index(b"int d")) == "k"
 
 
 def test_a_statement_put_in_is_named_where_it_is_needed() -> None:

@@ -17,7 +17,7 @@ from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frailty import frailty, passes, wrong_size
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
-from wmmadiag.diagnose.meeting import function_at, homes
+from wmmadiag.diagnose.meeting import function_at, homes, lambda_at
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
@@ -237,7 +237,9 @@ def _done(sources: Mapping[str, Source], file: str, start: int, deep: int) -> in
     """
     node = at(sources[file].root, start)
     around = (node, *ancestors(node))
-    loops = sum(loop.type in LOOPS and loop.start_byte < start < loop.end_byte for loop in around)
+    held = lambda_at(sources[file], start)
+    within = held.start_byte if held is not None else 0
+    loops = sum(loop.type in LOOPS and within <= loop.start_byte < start < loop.end_byte for loop in around)
     own: int = _ROUNDS**loops
     name = function_at(sources, file, start)
     if not name or not deep:

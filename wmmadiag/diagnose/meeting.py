@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Finding
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.dependences import Dependences
+from wmmadiag.csource.nodes import ancestors, at, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.place import Place, own_place
 from wmmadiag.subject.bench import CaseRun
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:<[^(]*>)?\s*(?:\(|$)")
 
@@ -63,9 +68,20 @@ def homes(findings: Iterable[Finding]) -> frozenset[str]:
 
 
 def function_at(sources: Mapping[str, Source], file: str, start: int) -> str:
-    """The name of the function whose body holds a byte; "" for none."""
+    """The name of the function whose body holds a byte, or of the variable that keeps that lambda; "" for none."""
+    around = lambda_at(sources[file], start)
+    name = field(around.parent, "declarator") if around is not None and around.parent is not None else None
+    if name is not None:
+        return sources[file].text(name)
     bodies = ((one.name, one.body) for one in declarations(sources[file]).functions if one.body is not None)
     return next((name for name, body in bodies if body.start_byte <= start < body.end_byte), "")
+
+
+def lambda_at(source: Source, start: int) -> Node | None:
+    """The innermost lambda that a variable keeps and whose body holds a byte."""
+    found = (one for one in ancestors(at(source.root, start)) if one.type == "lambda_expression")
+    kept = (one for one in found if one.parent is not None and one.parent.type == "init_declarator")
+    return next((one for one in kept if one.start_byte < start), None)
 
 
 def through_two_pointers(findings: Iterable[Finding], sources: Mapping[str, Source]) -> bool:
