@@ -116,7 +116,7 @@ def test_the_first_page_sums_what_was_measured():
     asked, last_asked = asked + undone, last_asked + last_undone
     text = (ROOT / "README.md").read_text("utf-8")
     assert f"of {bugs:,} bugs in {kernels} kernels written for it (of the last {last_bugs})" in text
-    assert f"| {causes} ({last_causes}) | {missed} ({last_missed}) | {false} ({last_false}) called proven |" in text
+    assert f"| {causes:,} ({last_causes}) | {missed} ({last_missed}) | {false} ({last_false}) called proven |" in text
     assert f"on {sources} right sources (on the last {last})" in text
     assert f"| {right} ({last_right}) | {asked} ({last_asked}) | {wrong} ({last_wrong}) |" in text
 
