@@ -140,6 +140,10 @@ YIELDS = [
         "a + ((l & 7 | (l & 8) << 1 | (l & 16) >> 1) & 15) * n",
     ),
     ("name_for_sum", "int r = threadIdx.x, at = r * 4; out[at] = a[r * 4 + 1];", "a[at]"),
+    ("in_groups", "int h = blockIdx.y % m; out[h] = a[h % n];", "a[h / (m / n)]"),
+    ("in_groups", "int h = blockIdx.y; out[h] = a[h / n];", "a[h / (gridDim.y / n)]"),
+    ("in_groups", "int h = blockIdx.y; out[h] = a[h / (m / n)];", "a[h % n]"),
+    ("in_groups", "int h = blockIdx.y; out[h] = a[h / (m / n)];", "a[h / n]"),
     (
         "sibling_term",
         "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + t * 2] = a[(f * 8 + g) * n];",
@@ -531,6 +535,8 @@ NEVER = [
         "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + t * 2] = a[f * 4 + g];",
         "out[m + f * 8 + g]",
     ),  # no term that both have
+    ("in_groups", "int h = blockIdx.y % m; out[h] = a[h % 4];", "a[h / (m / 4)]"),  # a number that nobody passes
+    ("in_groups", "int h = n * m; out[h] = a[h % n];", "/ n)"),  # below what is not known
     (
         "name_for_sum",
         "int r = threadIdx.x;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(r); int at = r * 4; out[at] = 0;",

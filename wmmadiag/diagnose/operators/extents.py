@@ -37,6 +37,8 @@ class Extents:
         """The number that a name, an axis of the launch or a remainder stays below, named where it stands; None of
         anything else."""
         one = sums.uncast(one)
+        held = self._known.get(self.declarator(one) or 0) if one.kind == "name" else None
+        one = held if held is not None and held.kind == "member" else one
         if one.kind == "member" and one.operands[0].text in _OF_LAUNCH:
             return Text(f"{_OF_LAUNCH[one.operands[0].text]}.{one.operator}", precedence.POSTFIX)
         extent = self.written(one)
