@@ -37,8 +37,6 @@ class Extents:
         """The number that a name, an axis of the launch or a remainder stays below, named where it stands; None of
         anything else."""
         one = sums.uncast(one)
-        held = self._known.get(self.declarator(one) or 0) if one.kind == "name" else None
-        one = held if held is not None and held.kind == "member" else one
         if one.kind == "member" and one.operands[0].text in _OF_LAUNCH:
             return Text(f"{_OF_LAUNCH[one.operands[0].text]}.{one.operator}", precedence.POSTFIX)
         extent = self.written(one)
@@ -46,6 +44,11 @@ class Extents:
             number = self._of_bits(one)
             return Text(str(number)) if number else None
         return text_of(extent) if pools(self._program).visible(extent, one) else None
+
+    def of_made(self, one: Expression) -> Text | None:
+        """The same, also of a variable that is made as an axis of the launch."""
+        held = self._known.get(self.declarator(one) or 0) if one.kind == "name" else None
+        return self.of(held if held is not None and held.kind == "member" else one)
 
     def _of_bits(self, one: Expression) -> int:
         """The same of the lowest bits of a number, and of what is left of such bits without the lowest ones, where all

@@ -23,7 +23,7 @@ def in_groups(program: Program) -> Iterator[Draft]:
         if one.operator == "/" and _ratio(by):
             for sign in ("%", "/"):
                 yield replaced(one, binary(text_of(number), sign, text_of(by.operands[1])))
-        elif by.kind != "literal" and (whole := known.of(number)) is not None and whole.text != by.text:
+        elif by.kind != "literal" and (whole := known.of_made(number)) is not None and whole.text != by.text:
             yield replaced(one, binary(text_of(number), "/", binary(whole, "/", text_of(by))))
 
 
