@@ -27,7 +27,7 @@ from wmmadiag.subject.card import Card
 
 KERNELS = [
     "kernels/gemm/kernel.toml",
-    "kernels/gemm_mma/kernel.toml",
+    pytest.param("kernels/gemm_mma/kernel.toml", marks=pytest.mark.rest),
     "kernels/attention/kernel.toml",
     "tests/diagnose/public_style/hgemm_stages.toml",
 ]

@@ -214,10 +214,10 @@ def test_limits_samples_and_reports_of_a_run(tmp_path: Path) -> None:
     assert endless.returncode == 3
     assert "did not end within 0.8 s, and was ended before its first launch" in endless.stderr
     assert "nothing found; the program was ended" in endless.stderr
-    long = run_program(tmp_path, LONG, "--timeout", "5", "--threads", "1")
+    long = run_program(tmp_path, LONG, "--timeout", "3", "--threads", "1")
     said = re.search(r"and was ended in launch 2, of wait<7>: (\d+) of 500 blocks had begun", long.stderr)
     assert said and 0 < int(said[1]) < 500, long.stderr
-    behind = run_program(tmp_path, LONG, "--timeout", "5", "--", "behind")
+    behind = run_program(tmp_path, LONG, "--timeout", "3", "--", "behind")
     assert "and was ended in host code behind launch 1, of first" in behind.stderr, behind.stderr
     assert "1 launch, nothing found" in behind.stderr
 

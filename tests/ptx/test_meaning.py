@@ -2,14 +2,19 @@
 
 import pytest
 
-from wmmadiag.fidelity.written import spellings
-from wmmadiag.ptx.instructions import lookup, rows
+from wmmadiag.fidelity.written import _choices
+from wmmadiag.ptx.instructions import Form, lookup, rows
 from wmmadiag.ptx.ir import Access
 from wmmadiag.ptx.meaning import FLOWS, Dataflow, meaning
 
-SHORTEST = sorted(
-    {min(spellings(form), key=len) for forms in rows().values() for form in forms if form.opcode != "mma"}
-)
+
+def shortest(form: Form) -> str:
+    """The first of the shortest `spellings` of a row, of which there may be hundreds of thousands."""
+    opcode, choices = _choices(form)
+    return opcode + "".join(min(texts, key=len) for texts in choices)
+
+
+SHORTEST = sorted({shortest(form) for forms in rows().values() for form in forms if form.opcode != "mma"})
 WRITES_NOTHING = {Dataflow.STORE, Dataflow.COPY}
 NEEDS_A_RESULT = {
     Dataflow.MOVE,
