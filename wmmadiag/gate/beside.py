@@ -81,7 +81,8 @@ def _told(report: KernelReport, others: Sequence[TaskOutcome]) -> KernelReport:
     from wmmadiag.subject.drafts.instantiations_beside import not_judged
 
     assumed = [one for one in report.assumed if one not in not_judged(report.instantiations)]
-    assumed += [f"judged, too: {_entry(one)}" for one in others if _is_judged(one)]
+    judged = [_entry(one) for one in others if _is_judged(one)]
+    assumed += [f"judged, too: {', '.join(judged)}"] * bool(judged)
     assumed += [f"not judged: {_entry(one)}, {_why(one)}" for one in others if not _is_judged(one)]
     return replace(report, assumed=(*assumed, *not_judged(report.instantiations[len(others) :])))
 
