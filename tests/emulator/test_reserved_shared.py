@@ -29,7 +29,7 @@ def kernel(tmp_path, tile: int = 128, sync: str = "tile.sync()") -> wmmadiag.Ker
     return wmmadiag.kernel(tmp_path / "k.cu", arch="sm_80")
 
 
-@pytest.mark.parametrize("tile", [64, 128, 256])
+@pytest.mark.parametrize("tile", [64, pytest.param(128, marks=(pytest.mark.slow, pytest.mark.rest)), 256])
 def test_tiles_of_several_warps_reduce_and_nothing_is_found(tmp_path, tile):
     x, sums = np.arange(256, dtype=np.int32), np.zeros(8, np.int32)
     assert not kernel(tmp_path, tile).check(1, 256, x, sums, shared=1024)

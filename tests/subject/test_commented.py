@@ -8,6 +8,7 @@ from small_kernels import RIGHT
 from wmmadiag.api import check
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.hostcode.program import read_program
+from wmmadiag.subject.drafts import derive
 from wmmadiag.subject.drafts.commented import commented_launch
 
 KERNEL = RIGHT[: RIGHT.index("}\n", RIGHT.index("store_matrix_sync")) + 2]
@@ -47,12 +48,15 @@ def test_a_comment_that_is_out_of_date_is_passed_over(tmp_path, old, new):
 
 
 @pytest.mark.slow
-def test_a_wrong_kernel_with_such_a_comment_is_asked_about(tmp_path):
+def test_a_wrong_kernel_with_such_a_comment_is_asked_about(tmp_path, monkeypatch):
+    made, own = [], derive._derived_card
+    monkeypatch.setattr(derive, "_derived_card", lambda *given: made.append(given) or own(*given))
     path = written(tmp_path, COMMENT + KERNEL.replace("0.0f", "1.0f"))
     try:
         assert check(path).exit_code == 3
     except ConfigurationError as asked:
         assert "the kernel '" in asked.message and asked.message.endswith("?")
+    assert len(made) == 2  # by the comment and without it, each once
 
 
 @pytest.mark.parametrize(

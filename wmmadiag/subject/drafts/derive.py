@@ -147,15 +147,23 @@ def _as_commented(path: Path, kernel: SourceKernel, options: SubjectOptions) -> 
     from wmmadiag.subject.alternatives import right_alternative
 
     plain = kernel_of(path, options, comments=False)
+    made: list[Card | WmmadiagError] = []
     for one in (kernel, plain):
-        with contextlib.suppress(WmmadiagError):
+        try:
             card = _derived_card(path, one, options)
+        except WmmadiagError as error:
+            made.append(error)
+            continue
+        made.append(card)
+        with contextlib.suppress(WmmadiagError):
             if right_alternative(card) is not None:
                 return card
-    try:
-        return _derived_card(path, kernel, options)
-    except ConfigurationError:
-        return _derived_card(path, plain, options)
+    found, without = made
+    if isinstance(found, ConfigurationError):
+        found = without
+    if isinstance(found, WmmadiagError):
+        raise found
+    return found
 
 
 def _derived_card(path: Path, kernel: SourceKernel, options: SubjectOptions) -> Card:
