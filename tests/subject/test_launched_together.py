@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import wmmadiag
@@ -235,15 +236,32 @@ def test_memory_that_nobody_can_have_is_no_mistake_of_ours(size: int, offset: in
         list(whole.launches(launch))
 
 
-def test_memory_of_a_functions_own_is_taken_once_more_where_nobody_has_it() -> None:
-    together._spare.clear()
-    first = together._poisoned(4096)
+def test_memory_of_a_functions_own_is_taken_once_more_behind_a_launch(monkeypatch):
+    monkeypatch.setattr(together, "_spare", {})
+    first, other = together._poisoned(4096), together._poisoned(4096)
     first[:] = 1
-    kept = first[8:16]
-    first = together._poisoned(4096)
-    assert (first == together._POISON).all() and (kept == 1).all()
-    place = first.ctypes.data
-    first[:] = 2
-    del first
+    other[:] = 2
+    assert not np.shares_memory(first, other)
+    together._given_back(first)
     again = together._poisoned(1024)
-    assert again.ctypes.data == place and (again == together._POISON).all()
+    assert np.shares_memory(first, again) and (again == together._POISON).all() and (other == 2).all()
+    assert not np.shares_memory(together._poisoned(1024), again)  # nobody gave it back
+
+
+def test_the_largest_of_some_memory_is_kept(monkeypatch):
+    monkeypatch.setattr(together, "_spare", {})
+    for size in (together._KEPT + 1, 16, 64, 32, 128, 8):
+        together._given_back(np.empty(size, np.uint8)[:4])
+    assert sorted(one.size for one in together._spare.values()) == [16, 32, 64, 128]
+
+
+def test_a_launch_that_died_gives_its_memory_back(monkeypatch):
+    monkeypatch.setattr(together, "_spare", {})
+    where = PointerTarget("w", terms.number(0), TYPES["f32"])
+    stage = LaunchStep("k", (terms.ONE,) * 3, (terms.ONE,) * 3, terms.ZERO, (where,), ("w",))
+    whole = Together(LaunchSteps((stage,), {}, {}, {"w": terms.number(64)}, {}), {"k": cast(Any, None)})
+    steps = whole.launches(Launch((1, 1, 1), (1, 1, 1), ()))
+    next(steps)
+    assert not together._spare
+    steps.close()
+    assert [one.size for one in together._spare.values()] == [64]

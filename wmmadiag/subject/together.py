@@ -6,7 +6,6 @@ parts, the two products of a low-rank update. Memory that one hands on to the ne
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,8 +21,7 @@ from wmmadiag.numerics.element_types import ElementType, storage_dtype
 
 _ROOM, _TIMES = 1 << 20, 8  # bytes of memory whose size nobody says, and times all arrays together
 _MOST = 1 << 32  # bytes of memory of a function's own
-_KEPT, _SPARE = 1 << 28, 4  # bytes that are kept for the next launch at most, and how many of them
-_UNSHARED = 2  # references to what only the list of them holds, while they are counted
+_KEPT, _SPARE = 1 << 26, 4  # bytes that are kept for the next launch at most, and how many of them
 _POISON = 0xFF  # each byte: a NaN in every type that has one
 
 
@@ -100,6 +98,15 @@ class Together:
         held = self._memory(launch, values)
         fresh = {self._key(index): spans for index, spans in launch.fresh}
         fresh |= {name: range(held[name].nbytes) for name in self.stages.own}
+        try:
+            yield from self._staged(values, held, fresh)
+        finally:
+            for name in self.stages.own:
+                _given_back(held[name])
+
+    def _staged(
+        self, values: Mapping[str, Number], held: Mapping[str, NDArray[np.uint8]], fresh: dict[str, Any]
+    ) -> Iterator[tuple[LoadedKernel, Launch]]:
         for stage in self.stages.stages:
             for name in stage.cleared:
                 held[name][...] = 0
@@ -156,27 +163,30 @@ class Together:
         return held
 
 
-_spare: list[NDArray[np.uint8]] = []  # memory of earlier launches, to be taken once more
+_spare: dict[int, NDArray[np.uint8]] = {}  # memory of launches that are over, by its id, to be taken once more
 
 
 def _poisoned(count: int) -> NDArray[np.uint8]:
-    """Memory of a function's own that nobody has written: that of an earlier launch, where nobody has it any longer.
+    """Memory of a function's own that nobody has written: that of an earlier launch, if there is some.
 
     What comes from the system is cleared page by page first, which takes far longer than a kernel of the usual sizes.
     """
-    free = [at for at in range(len(_spare)) if sys.getrefcount(_spare[at]) == _UNSHARED]
-    fits = [at for at in free if _spare[at].size >= count]
-    if fits:
-        held = _spare[min(fits, key=lambda at: _spare[at].size)]
-    else:
-        held = np.empty(count, np.uint8)
-        if len(_spare) == _SPARE and free:
-            del _spare[free[0]]
-        if count <= _KEPT and len(_spare) < _SPARE:
-            _spare.append(held)
-    memory = held[:count]
+    fits = sorted((one.size, key) for key, one in list(_spare.items()) if one.size >= count)
+    # Another thread may have taken one of them by now.
+    taken = (_spare.pop(key, None) for _, key in fits)
+    held = next((one for one in taken if one is not None), None)
+    memory = (np.empty(count, np.uint8) if held is None else held)[:count]
     memory[...] = _POISON
     return memory
+
+
+def _given_back(memory: NDArray[np.uint8]) -> None:
+    """Keep what `_poisoned` gave for another launch."""
+    whole = memory.base
+    if isinstance(whole, np.ndarray) and whole.size <= _KEPT:
+        _spare[id(whole)] = whole
+        for _, key in sorted((one.size, key) for key, one in list(_spare.items()))[:-_SPARE]:
+            _spare.pop(key, None)
 
 
 @dataclass(slots=True)
