@@ -83,3 +83,18 @@ def test_a_wrong_instantiation_is_told_of_and_a_right_one_is_named(tmp_path, cap
     path = str(templated(tmp_path, "i * n"))
     assert main(["check", path, "--computes", "gemm"]) == 1
     assert "WRONG" in capsys.readouterr().out
+
+
+def test_a_bug_of_ours_costs_one_instantiation(tmp_path, monkeypatch):
+    judged = wmmadiag.api.check
+
+    def check(path, **options):
+        if "false" in options.get("entry", ""):
+            raise RuntimeError("out of its depth")
+        return judged(path, **options)
+
+    monkeypatch.setattr(wmmadiag.api, "check", check)
+    (first,) = check_all(plan([templated(tmp_path, "i * n + col")], [None], None, None, {"use_cache": False}))
+    assert first.code == 0
+    (said,) = assumptions(first)
+    assert said.startswith("not judged: gemm<false>, ") and "out of its depth" in said

@@ -145,11 +145,16 @@ _BUG = (
 def _each(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskOutcome]:
     """The outcome, with those of the kernels beside it, or those of the kernels that were found in its place."""
     if not 1 < len(outcome.several) <= MOST_KERNELS:
-        yield from with_those_beside(outcome, partial(run_task, progress=progress))
+        yield from with_those_beside(outcome, partial(_beside, progress=progress))
         return
     task = outcome.task
     every = [replace(task, options={**task.options, "entry": name}) for name in outcome.several]
     yield from check_all(every, progress=progress)
+
+
+def _beside(task: Task, progress: TaskProgress | None) -> TaskOutcome:
+    """The outcome of what lies beside another task; a bug of ours costs it alone."""
+    return _run_of_several((task, task), task, progress, None)
 
 
 def _parallel(
