@@ -18,6 +18,7 @@ from wmmadiag.launch import Launch
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.subject import together
 from wmmadiag.subject.drafts.derive import _names
+from wmmadiag.subject.drafts.instantiations_beside import _of_other_ways
 from wmmadiag.subject.drafts.kernel import read_host
 from wmmadiag.subject.drafts.launched_together import launched_together
 from wmmadiag.subject.open_subject import SubjectOptions, derived_once
@@ -90,6 +91,41 @@ def test_what_is_handed_on_in_a_struct_is_no_argument_of_the_function(tmp_path):
     found = whole(tmp_path, "", IN_A_STRUCT)
     assert [(one.name, one.dtype) for one in found.parameters] == [("x", "f32"), ("y", "f32"), ("n", "s32")]
     assert len(found.together.own) == 1
+
+
+THREE = """
+struct Params { const void* x; float* first; float* second; float* y; int n; };
+template <typename T, int STEP> __global__ void one(Params p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) p.first[i] = static_cast<const T*>(p.x)[i] * STEP;
+}
+__global__ void two(Params p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) p.second[i] = p.first[p.n - 1 - i];
+}
+__global__ void three(Params p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) p.y[i] = p.second[p.n - 1 - i];
+}
+void run(const Params& p) {
+    if (p.n % 128 == 0) one<float, 1><<<p.n / 128, 128>>>(p);
+    else one<float, 2><<<(p.n + 127) / 128, 128>>>(p);
+    two<<<(p.n + 127) / 128, 128>>>(p);
+    three<<<(p.n + 127) / 128, 128>>>(p);
+}
+"""
+
+
+def test_members_that_a_kernel_leaves_alone_are_not_its_own(tmp_path):
+    """Of three kernels each is handed all of a struct; and what has no type in one of them is bytes."""
+    found = whole(tmp_path, "", THREE)
+    assert [one.name for one in found.parameters if one.pointer] == ["x", "y"]
+    assert len(found.together.own) == 2
+
+
+def test_instantiations_that_other_ways_launch_are_named(tmp_path):
+    found = whole(tmp_path, "", THREE)
+    assert _of_other_ways(found) in (("one<float, 2>",), ("one<float, 1>",))
 
 
 def test_vectors_are_handed_on(tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from wmmadiag.gate.task import Task, TaskOutcome
 
 if TYPE_CHECKING:
+    from wmmadiag.backends import RunLimits
     from wmmadiag.results.model import KernelReport
 
 RunTask: TypeAlias = Callable[[Task], TaskOutcome]
@@ -46,19 +47,32 @@ def _kernels(outcome: TaskOutcome, run: RunTask) -> list[TaskOutcome]:
 
 
 def _with_instantiations(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcome]:
-    """The outcome, and of other instantiations of its kernel, if it is right, those that are right or wrong: a question
-    about one that nobody chose is none."""
+    """The outcome, and of other instantiations of its kernel, if it is right, those that are right as well.
+
+    What others compute nobody said, nor how large they are launched: of one that is not right the outcome says so.
+    """
     report, task = outcome.report, outcome.task
     if report is None or report.status != "passed" or any(map(task.options.get, _OF_ONE_LAUNCH)):
         yield outcome
         return
-    others = [_launched(_run(task, name, run)) for name in report.instantiations[:MOST_INSTANTIATIONS]]
+    options = {**task.options, "limits": _limits(task, report)}
+    again = replace(task, options=options, diagnose=False)
+    others = [_launched(_run(again, name, run)) for name in report.instantiations[:MOST_INSTANTIATIONS]]
     yield replace(outcome, report=_told(report, others))
-    yield from (one for one in others if _is_judged(one))
+    yield from (one for one in others if _status(one) == "passed")
 
 
-def _is_judged(outcome: TaskOutcome) -> bool:
-    return outcome.report is not None and outcome.report.status in ("passed", "failed")
+def _limits(task: Task, report: KernelReport) -> RunLimits:
+    """As much work as variations of a right kernel may take: one that hangs is given up soon."""
+    from wmmadiag.backends import RunLimits
+    from wmmadiag.subject.card_session import most_tried
+
+    given = task.options.get("limits") or RunLimits()
+    return replace(given, instructions=most_tried(report, given.instructions))
+
+
+def _status(outcome: TaskOutcome) -> str:
+    return outcome.report.status if outcome.report is not None else ""
 
 
 def _launched(outcome: TaskOutcome) -> TaskOutcome:
@@ -80,10 +94,13 @@ def _told(report: KernelReport, others: Sequence[TaskOutcome]) -> KernelReport:
     """The report, which says of the instantiations beside its own which are judged, and why others are not."""
     from wmmadiag.subject.drafts.instantiations_beside import not_judged
 
+    right = [_entry(one) for one in others if _status(one) == "passed"]
+    left = [one for one in others if _status(one) != "passed"]
     assumed = [one for one in report.assumed if one not in not_judged(report.instantiations)]
-    judged = [_entry(one) for one in others if _is_judged(one)]
-    assumed += [f"judged, too: {', '.join(judged)}"] * bool(judged)
-    assumed += [f"not judged: {_entry(one)}, {_why(one)}" for one in others if not _is_judged(one)]
+    assumed += [f"right, too: {', '.join(right)}"] * bool(right)
+    for one in left:
+        said = "not right so" if _status(one) == "failed" else "not judged"
+        assumed.append(f"{said}: {_entry(one)}, {_why(one)}; --entry '{_entry(one)}' checks it")
     return replace(report, assumed=(*assumed, *not_judged(report.instantiations[len(others) :])))
 
 
@@ -96,7 +113,15 @@ def _entry(outcome: TaskOutcome) -> str:
 
 
 def _why(outcome: TaskOutcome) -> str:
-    return outcome.error.splitlines()[0].rpartition(": ")[2] if outcome.error else "undecided"
+    """Why it is not right, or not judged, in a few words."""
+    if outcome.report is None:
+        return outcome.error.splitlines()[0].rpartition(": ")[2]
+    case = next(one for one in outcome.report.cases if one.status != "passed")
+    errors = [one.message for one in case.findings if one.level == "error"]
+    wrong = [one for one in case.observations if one.wrong]
+    if wrong and not errors:
+        return f"{wrong[0].wrong:,} of {wrong[0].elements:,} elements of {wrong[0].output} differ"
+    return errors[0] if errors else case.problem.message if case.problem is not None else "undecided"
 
 
 def _saying(outcome: TaskOutcome, clause: str) -> TaskOutcome:

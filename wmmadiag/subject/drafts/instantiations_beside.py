@@ -39,8 +39,18 @@ def launched_otherwise(kernel: SourceKernel) -> bool:
 def with_what_lies_beside(report: KernelReport, kernel: SourceKernel) -> KernelReport:
     """The report, which names the other kernels and instantiations that the source launches and it says nothing of."""
     others = tuple(one for one in kernel.others if kernel.together is None and one not in kernel.stages)
-    assumed = (*report.assumed, *not_judged(others))
+    assumed = (*report.assumed, *not_judged(others or _of_other_ways(kernel)))
     return replace(report, beside=kernel.beside, instantiations=others, assumed=assumed)
+
+
+def _of_other_ways(kernel: SourceKernel) -> tuple[str, ...]:
+    """Of kernels that are judged as one, the instantiations that other ways through the host code launch."""
+    if kernel.together is None or kernel.host is None:
+        return ()
+    taken = {plain_name(one.entry): split_template(one.entry)[1] for one in kernel.together.stages}
+    every = [one.kernel for run in kernel.host.runs for one in run.launches if plain_name(one.kernel.name) in taken]
+    others = [one for one in every if tuple(one.arguments) != tuple(taken[plain_name(one.name)])]
+    return tuple(dict.fromkeys(f"{plain_name(one.name)}<{', '.join(one.arguments)}>" for one in others))
 
 
 def _arguments(instantiation: str) -> set[tuple[int, str]]:

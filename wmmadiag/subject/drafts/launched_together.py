@@ -153,10 +153,12 @@ def _note_step(step: _Step, uses: Sequence[ParameterUse]) -> None:
             index += not struct
             if not isinstance(value, Pointer) or not parameter.pointer:
                 continue
-            use = step.uses.setdefault(id(value.buffer), _Use())
-            step.parameters.setdefault(id(value.buffer), parameter)
             used = uses[index] if index < len(uses) and not uses[index].indexed else None
             members = [one for one in used.members if one.offset == parameter.offset] if used is not None else []
+            if struct and used is not None and used.members and not members:
+                continue  # a kernel is handed all of a struct, and leaves this member alone
+            use = step.uses.setdefault(id(value.buffer), _Use())
+            step.parameters.setdefault(id(value.buffer), parameter)
             # What is not followed may be done.
             known = bool(members) and all(one.pointer for one in members)
             use.read |= any(one.read or one.added for one in members) if known else True
@@ -265,8 +267,9 @@ def _shape(shape: Struct) -> tuple[Term, ...]:
 
 def _argument(parameter: DraftParameter, value: Value | None, keys: Mapping[int, str]) -> PointerTarget | Said | None:
     """What a launch gives for one parameter; None where that is not known."""
-    # Vectors of numbers (`float2 *`) are handed on as these numbers.
-    element = element_type(parameter.dtype or card_type(scalar(parameter.c_type)[0]) or "")
+    # Vectors of numbers (`float2 *`) are handed on as these numbers, and what has no type as bytes.
+    kind = card_type(scalar(parameter.c_type)[0]) or ("u8" if parameter.pointer else "")
+    element = element_type(parameter.dtype or kind)
     if element is None:
         return None
     if parameter.value:
