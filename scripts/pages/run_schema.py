@@ -23,6 +23,8 @@ def schema() -> dict[str, Any]:
         if "properties" in definition:
             definition["additionalProperties"] = False
             definition["required"] = list(definition["properties"])  # the writer leaves nothing out
+            for one in definition["properties"].values():
+                one.pop("default", None)  # nor is one taken; which ones are told depends on msgspec's version
     for cls in (Run, KernelReport, Unchecked, Diagnosis):
         derived: dict[str, Any] = {"status": {"enum": list(get_args(Status))}, "exit_code": {"enum": [0, 1, 2, 3]}}
         definition = made["$defs"][cls.__name__]

@@ -159,9 +159,9 @@ def said_elsewhere(sources: Mapping[str, Source], change: Change) -> str:
 
 def waits_apart(sources: Mapping[str, Source], first: CaseRun, change: Change) -> str:
     """The function in which two accesses meet, where a change puts in order what some other function does; "" else."""
-    edit, met = change.edits[0], homes(first.findings)
-    apart = puts_in_order(change) and function_at(sources, edit.file, edit.start) not in met
-    return min(met) if apart and met else ""
+    met = homes(first.findings) if puts_in_order(change) else frozenset()
+    own = function_at(sources, change.edits[0].file, change.edits[0].start) if met else ""
+    return min(met) if met and own not in met else ""
 
 
 def moves_what_is_put_in(sources: Mapping[str, Source], moved: Change, put_in: Change) -> bool:
