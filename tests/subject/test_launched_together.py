@@ -216,6 +216,16 @@ def test_each_is_judged_alone_where_together_they_are_no_operation(capsys):
     assert "2 checks: 2 ok" in capsys.readouterr().out
 
 
+def test_what_is_said_of_kernels_is_said_of_them_together_if_it_is_of_none_alone(tmp_path, capsys):
+    """The first kernel of a broken split-K is right, and no product: it writes parts of sums."""
+    change = tomllib.loads(SPLIT.with_suffix(".bugs.toml").read_text("utf-8"))["part_of_rows"]
+    broken = tmp_path / SPLIT.name
+    broken.write_text(SPLIT.read_text("utf-8").replace(change["old"].strip("\n"), change["new"].strip("\n")))
+    assert main(["check", str(broken), "--computes", "gemm"]) != 0
+    said = capsys.readouterr().out
+    assert "default: gemm_splitk\n" in said and said.count("default: ") == 1
+
+
 def test_the_user_says_in_how_many_parts(capsys):
     words = ["check", str(SPLIT), "--entry", "gemm_splitk", "--computes", "gemm", "--symbol", "splits=3"]
     assert main(words) == 0

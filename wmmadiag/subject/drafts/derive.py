@@ -133,6 +133,9 @@ def _together(path: Path, options: SubjectOptions) -> Card | None:
     sure = not options.computes and card.derived is not None and not card.derived.doubt and not card.derived.near
     if named or sure or len(parts) == 1 or right_alternative(card) is not None:
         return card
+    # What somebody says of a source's kernels is said of what they compute together, if none of them does so alone.
+    if options.computes and not any(_is_right_alone(path, options, one) for one in _names(parts)):
+        return card
     raise several_parts(path, kernel.entry, _names(parts))
 
 
@@ -140,6 +143,17 @@ def _names(parts: Sequence[str]) -> list[str]:
     """The names by which kernels are judged alone: of a template that is launched once, no instantiation is chosen."""
     counts = Counter(one.partition("<")[0] for one in parts)
     return [one if counts[one.partition("<")[0]] > 1 else one.partition("<")[0] for one in parts]
+
+
+def _is_right_alone(path: Path, options: SubjectOptions, entry: str) -> bool:
+    """Whether one kernel of several computes what the user says."""
+    from wmmadiag.subject.alternatives import right_alternative
+
+    own = replace(options, entry=entry)
+    try:
+        return right_alternative(_derived_card(*where_launched(path, kernel_of(path, own), own), own)) is not None
+    except WmmadiagError:
+        return False
 
 
 def _as_commented(path: Path, kernel: SourceKernel, options: SubjectOptions) -> Card:
