@@ -89,11 +89,14 @@ void launch(const half* a, const half* b, float* c, int m, int n, int k, float a
 """
 
 
+@pytest.mark.parametrize("passed", ["1.f", "alpha"])
 @pytest.mark.parametrize("said", [{}, {"computes": "gemm"}])
-def test_an_instantiation_for_a_number_that_no_case_has_is_not_called_wrong(tmp_path, said):
-    (tmp_path / "gemm.cu").write_text(SCALED, "utf-8")
-    first, *others = check_all(plan([tmp_path / "gemm.cu"], [None], None, None, said))
-    assert first.code == 0 and not others and first.report.instantiations == ("gemm<false>",)
+def test_an_instantiation_for_one_number_is_tried_with_that(tmp_path, said, passed):
+    (tmp_path / "gemm.cu").write_text(SCALED.replace("k, 1.f);", f"k, {passed});"), "utf-8")
+    first, second = check_all(plan([tmp_path / "gemm.cu"], [None], None, None, said))
+    assert (first.code, second.code) == (0, 0) and assumptions(first) == ["right, too: gemm<false>"]
+    assert {one.symbols.get("alpha") for one in first.report.cases} == {1, 2}
+    assert not any("alpha" in one.symbols for one in second.report.cases)
 
 
 def test_one_that_hangs_is_given_up(tmp_path):

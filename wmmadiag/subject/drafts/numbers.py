@@ -216,6 +216,10 @@ def _real(result: CardDraft, argument: DraftArgument, passed: str, kernel: Sourc
             argument.reason = "the kernel ignores it"
             result.computes[told] = argument.value
             return
+        if (number := _held_to(argument, kernel)) is not None:
+            argument.value, argument.reason = f"{number:g}", "the source launches it for no other"
+            result.computes[told] = argument.value
+            return
         argument.value, argument.reason = told, BY_NAME
         return
     floats = [one for one in result.arguments if not one.parameter.pointer and is_real(one.parameter)]
@@ -294,3 +298,16 @@ def number_of_bytes(content: str, dtype: str) -> str:
         return "0" if content == "zero" else ""
     number = float(np.frombuffer(bytes([int(byte)]) * element.bytes, storage_dtype(element))[0])
     return "" if math.isnan(number) else repr(number if element.is_float else int(number))
+
+
+def _held_to(argument: DraftArgument, kernel: SourceKernel) -> terms.Number | None:
+    """The real number that a launch is made for alone: `if (alpha == 1) k<false><<<…>>>(alpha);`, or with 1 itself."""
+    for condition, holds in kernel.launch.facts if kernel.launch is not None else ():
+        if condition.op != ("==" if holds else "!="):
+            continue
+        for one, other in (condition.args, condition.args[::-1]):
+            equal = isinstance(one, Term) and isinstance(other, Term) and one.op == "symbol" and one.real
+            if equal and other.op == "number" and argument.passed in (one, terms.number(other.args[0])):
+                number: terms.Number = other.args[0]
+                return number
+    return None
