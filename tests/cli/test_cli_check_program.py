@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from wmmadiag.cli import check_program
-from wmmadiag.cli.check_program import ProgramCheck, lines
+from wmmadiag.cli.check_program import ProgramCheck, _has_its_numbers, lines
 from wmmadiag.cli.main import main
 from wmmadiag.gate.task import Task, TaskOutcome
 from wmmadiag.programs.cards import has_main
@@ -215,3 +216,18 @@ def test_a_kernel_over_memory_that_its_main_sets_is_judged_by_its_main(tmp_path,
     assert "WRONG as gemm" not in said
     if not code:  # without any of its kernels it would compare nought with nought
         assert "ok by the program's own comparison, which fails where this kernel does nothing" in said
+
+
+def test_what_is_wrong_with_another_number_is_not_said_of_a_launch():
+    def outcome(**symbols):
+        cases = [
+            SimpleNamespace(status="passed", symbols={"alpha": 1.0}),
+            SimpleNamespace(status="failed", symbols=symbols),
+        ]
+        return SimpleNamespace(report=SimpleNamespace(cases=cases))
+
+    launch = {"arguments": [{"name": "alpha", "value": 1.0}, {"name": "n", "value": 64}, {"name": "a"}]}
+    assert not _has_its_numbers(outcome(alpha=2.0), launch)
+    assert _has_its_numbers(outcome(alpha=1.0, n=32), launch)
+    assert _has_its_numbers(outcome(N=64), launch)  # of the case alone
+    assert _has_its_numbers(SimpleNamespace(report=None), launch)
