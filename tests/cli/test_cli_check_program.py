@@ -231,3 +231,59 @@ def test_what_is_wrong_with_another_number_is_not_said_of_a_launch():
     assert _has_its_numbers(outcome(alpha=1.0, n=32), launch)
     assert _has_its_numbers(outcome(N=64), launch)  # of the case alone
     assert _has_its_numbers(SimpleNamespace(report=None), launch)
+
+
+FOR_ONE_NUMBER = """
+#include <cuda_fp16.h>
+#include <cstdio>
+template <bool SCALE>
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K, float alpha) {
+  int m = blockIdx.y, n = blockIdx.x * 16 + threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < K; ++k) sum += __half2float(A[m * K + k]) * __half2float(B[k * N + n]);
+  C[m * N + n] = SCALE ? alpha * sum : sum;
+}
+void gemm_cpu(const half* A, const half* B, float* C, int M, int N, int K, float alpha) {
+  for (int i = 0; i < M; ++i)
+    for (int j = 0; j < N; ++j) {
+      float sum = 0.0f;
+      for (int k = 0; k < K; ++k) sum += __half2float(A[i * K + k]) * __half2float(B[k * N + j]);
+      C[i * N + j] = alpha * sum;
+    }
+}
+int main() {
+  const int M = 32, N = 32, K = 32;
+  static half a[M * K], b[K * N];
+  static float c[M * N], r[M * N];
+  for (int i = 0; i < M * K; ++i) a[i] = __float2half(i % 17 / 8.0f), b[i] = __float2half(i % 13 / 8.0f);
+  half *A, *B; float* C;
+  cudaMalloc(&A, sizeof a); cudaMalloc(&B, sizeof b); cudaMalloc(&C, sizeof c);
+  cudaMemcpy(A, a, sizeof a, cudaMemcpyHostToDevice);
+  cudaMemcpy(B, b, sizeof b, cudaMemcpyHostToDevice);
+  float alpha = ALPHA;
+  if (alpha == ONE) gemm<false><<<dim3(N / 16, M), 16>>>(A, B, C, M, N, K, alpha);
+  else gemm<true><<<dim3(N / 16, M), 16>>>(A, B, C, M, N, K, alpha);
+  cudaMemcpy(c, C, sizeof c, cudaMemcpyDeviceToHost);
+  gemm_cpu(a, b, r, M, N, K, alpha);
+  for (int i = 0; i < M * N; ++i) if (c[i] != r[i]) { printf("FAIL\\n"); return 1; }
+  printf("PASS\\n");
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("alpha", "one", "options", "code"),
+    [
+        ("1.0f", "1.0f", (), 3),
+        ("1.0f", "1.0f", ("--entry", "gemm<false>", "--computes", "gemm"), 1),  # somebody says that it is for all
+        ("2.0f", "2.0f", (), 1),  # launched with the number that it is wrong with
+    ],
+)
+@pytest.mark.slow
+def test_an_instantiation_that_its_main_launches_for_one_number_is_not_wrong_for_others(
+    tmp_path, capsys, alpha, one, options, code
+):
+    path = tmp_path / "gemm.cu"
+    path.write_text(FOR_ONE_NUMBER.replace("ALPHA", alpha).replace("ONE", one))
+    assert main(["check", str(path), *options]) == code
+    assert ("never launches it with" in " ".join(capsys.readouterr().out.split())) == (code == 3)

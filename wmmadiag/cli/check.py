@@ -103,7 +103,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
             # What somebody said of the kernel and is not known is a mistake, whatever its program says of itself.
             if not (args.computes and judged.error and not judged.asked):
                 outcome = replace(outcome, code=whole.code_with(outcome))
-            guessed = outcome.report is not None and not settled(judged) and whole.launched
+            open_yet = not settled(judged) or whole.never_so(judged)
+            guessed = outcome.report is not None and open_yet and whole.launched
             outcome = replace(outcome, recorded=None) if guessed else outcome
         outcomes.append(outcome)
         if outcome.error:

@@ -113,6 +113,8 @@ class ProgramCheck:
         A kernel that is right as the operation that somebody said is so whatever its program's own comparison says, and
         where its main leaves arrays unset. What the operation was guessed to be does not outweigh that comparison.
         """
+        if self.never_so(outcome):
+            return UndecidedError.exit_code
         if settled(outcome) and not outcome.code:
             if (self.errors and not self.unset) or self._judged_wrong:
                 return 1
@@ -120,6 +122,20 @@ class ProgramCheck:
         if self.code == 1 or settled(outcome) or not self.passed:
             return 1 if self.code == 1 else outcome.code
         return 0 if self.compares or self._judged_right else UndecidedError.exit_code
+
+    def never_so(self, outcome: TaskOutcome) -> bool:
+        """Whether an instantiation is wrong with real numbers alone that this program, which is right, never gives it.
+
+        Its host code may launch that one for these numbers, and another one for others.
+        """
+        said = outcome.task.options.get("entry") and outcome.task.options.get("computes")
+        if outcome.code != 1 or outcome.report is None or said or not guessed(outcome):
+            return False
+        if not self.passed or self.code or self.result is None:
+            return False
+        own = {one.entry for one in outcome.report.compiled if "<" in one.entry}
+        launches = [one for one in self.result.captured if base_name(one["kernel"]) in {*map(base_name, own)}]
+        return bool(own and launches) and not any(_has_its_numbers(outcome, one) for one in launches)
 
     def run(self, arch: str) -> KernelRun | None:
         """For reports; None where there was none."""
@@ -335,6 +351,9 @@ def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool) -> list[str]:
     if settled(outcome) and not outcome.code and made.failed and guessed(outcome):
         shown.append("undecided: right by what was taken so, and wrong by the program's own comparison")
         shown.append("next: --computes says what the kernel computes")
+    if made.never_so(outcome):
+        shown.append("undecided: wrong with numbers alone that its program never launches it with")
+        shown.append("next: --entry and --computes together say that it is meant for them, -v shows them")
     if not settled(outcome) and not judged:
         shown += _own_verdict(made, outcome)
     return shown
