@@ -11,6 +11,7 @@ from wmmadiag.cli.main import main
 from wmmadiag.hostcode import terms
 from wmmadiag.subject.card_session import MOST_TRIED, PlainRuns
 from wmmadiag.subject.drafts.array_extents import products_of_sizes
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -82,7 +83,7 @@ def test_a_wrong_kernel_of_tokens_is_not_right(tmp_path, monkeypatch):
 def test_products_are_told_by_all_arrays_together(tmp_path, size, found):
     path, text = tmp_path / "k.cu", TOKENS.replace("&weight, C * OC", f"&weight, {size}")
     path.write_text(text)
-    kernel = read_kernel(path, text, SubjectOptions())
+    kernel = read_kernel(GivenSource(path, SubjectOptions(), text))
     names = {symbol: known[0] for symbol, known in kernel.machine.names.items() if known}
     products = products_of_sizes(kernel, "gemm")
     told = {extent: " * ".join(names.get(one, one) for one in terms.text(term).split(" * ")) for extent, term in

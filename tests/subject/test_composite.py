@@ -14,6 +14,7 @@ from wmmadiag.launch import field_offsets
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.derive import drafted_text, kernel_of
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 KERNEL = """
@@ -337,7 +338,7 @@ def test_dispatch_takes_the_type_that_tensor_cores_multiply(tmp_path, dispatch, 
     )
     path = tmp_path / "k.cu"
     path.write_text(text)
-    kernel = kernel_of(path, SubjectOptions())
+    kernel = kernel_of(GivenSource(path, SubjectOptions()))
     assert kernel.launch is not None and kernel.launch.kernel.arguments == (chosen,)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import wmmadiag
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -20,8 +21,8 @@ FEW = 'static_assert(kStages == 2 && kK <= 32, "");'
 
 
 def tried(path, text, operation="gemm"):
-    kernel = read_kernel(path, text, SubjectOptions())
-    return [said for said, _ in instantiations(path, text, kernel, operation, SubjectOptions())]
+    given = GivenSource(path, SubjectOptions(), text)
+    return [said for said, _ in instantiations(given, read_kernel(given), operation)]
 
 
 def test_what_the_code_asserts_and_its_shared_arrays_decide_which_arguments_are_tried():
@@ -117,7 +118,7 @@ def explicit(tmp_path, *edits):
     for old, new in edits:
         assert old in text
         text = text.replace(old, new)
-    name = read_kernel(BARE, text, SubjectOptions()).declared.function.qualified
+    name = read_kernel(GivenSource(BARE, SubjectOptions(), text)).declared.function.qualified
     head = text[text.index(f"{name}(") + len(name) :]
     path = tmp_path / "k.cu"
     path.write_text(f"{text}\ntemplate __global__ void {name}<64, 64, 16, 2>{head[: head.index('{')]};\n")

@@ -9,6 +9,7 @@ import pytest
 import wmmadiag
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.derive import derived_card
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.new_card import new_card
@@ -78,14 +79,14 @@ def test_a_launch_of_another_kernel_of_that_name_says_nothing(project):
     (project.parents[1] / "host.cu").write_text(
         re.sub(r"#include \"kernels.*", KERNEL, HOST).replace("#pragma once", "")
     )
-    kernel = read_kernel(project, project.read_text(), SubjectOptions())
-    assert launched_elsewhere(project, kernel, SubjectOptions()) is None
+    given = GivenSource(project, SubjectOptions())
+    assert launched_elsewhere(given, read_kernel(given)) is None
 
 
 def test_a_file_that_does_not_compile_says_nothing(project):
     (project.parents[1] / "host.cu").write_text(HOST + "\n__device__ int broken() { return nothing_of_that_name; }\n")
-    kernel = read_kernel(project, project.read_text(), SubjectOptions())
-    assert launched_elsewhere(project, kernel, SubjectOptions()) is None
+    given = GivenSource(project, SubjectOptions())
+    assert launched_elsewhere(given, read_kernel(given)) is None
 
 
 def test_a_drafted_card_names_the_file_that_launches(project):

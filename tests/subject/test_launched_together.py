@@ -18,6 +18,7 @@ from wmmadiag.launch import Launch
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.subject import together
 from wmmadiag.subject.drafts.derive import _names
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.instantiations_beside import _of_other_ways
 from wmmadiag.subject.drafts.kernel import read_host
 from wmmadiag.subject.drafts.launched_together import launched_together
@@ -55,7 +56,8 @@ def whole(tmp_path, body, text=TWO):
     path = tmp_path / "two.cu"
     path.write_text(text.replace("BODY", body))
     options = SubjectOptions()
-    return launched_together(path, path.read_text(), options, read_host(path, path.read_text(), options))
+    given = GivenSource(path, options)
+    return launched_together(given, read_host(given))
 
 
 def test_arrays_and_numbers_are_those_of_the_function(tmp_path):

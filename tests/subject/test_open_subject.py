@@ -10,6 +10,7 @@ import wmmadiag
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.drafts.derive import kernel_of
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
@@ -29,7 +30,7 @@ def write(folder: Path, text: str, name: str = "k.cu") -> Path:
 
 
 def test_template_arguments_of_the_launch_give_the_types(tmp_path):
-    facts = kernel_of(write(tmp_path, SOURCE), SubjectOptions())
+    facts = kernel_of(GivenSource(write(tmp_path, SOURCE), SubjectOptions()))
     assert facts.entry == "attn<half, 64>"
     assert [one.dtype for one in facts.parameters] == ["f16"] * 4 + ["s32", "f32"]
     card = open_subject(write(tmp_path, SOURCE), SubjectOptions(computes="attention"))
@@ -38,7 +39,7 @@ def test_template_arguments_of_the_launch_give_the_types(tmp_path):
 
 
 def test_an_instantiation_of_the_users_choice(tmp_path):
-    facts = kernel_of(write(tmp_path, SOURCE), SubjectOptions(entry="attn<float, 32>"))
+    facts = kernel_of(GivenSource(write(tmp_path, SOURCE), SubjectOptions(entry="attn<float, 32>")))
     assert facts.parameters[0].dtype == "f32"
 
 
@@ -46,7 +47,7 @@ def test_a_kernel_in_a_header_that_only_the_include_path_leads_to(tmp_path):
     (tmp_path / "include").mkdir()
     write(tmp_path / "include", "#pragma once\n__global__ void attn(float* Q, int S) {}\n", "attn.cuh")
     source = write(tmp_path, "#include <attn.cuh>\n")
-    facts = kernel_of(source, SubjectOptions(include_paths=(tmp_path / "include",)))
+    facts = kernel_of(GivenSource(source, SubjectOptions(include_paths=(tmp_path / "include",))))
     assert facts.entry == "attn" and [one.name for one in facts.parameters] == ["Q", "S"]
 
 
@@ -61,7 +62,7 @@ def test_a_kernel_in_a_header_that_only_the_include_path_leads_to(tmp_path):
 )
 def test_a_source_without_that_kernel(tmp_path, text, entry, message):
     with pytest.raises(ConfigurationError, match=message):
-        kernel_of(write(tmp_path, text), SubjectOptions(entry=entry))
+        kernel_of(GivenSource(write(tmp_path, text), SubjectOptions(entry=entry)))
 
 
 def test_options_win_over_the_card():

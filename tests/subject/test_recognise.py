@@ -9,6 +9,7 @@ import pytest
 from wmmadiag.compile.kernel_code import multiplies
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.drafts.derive import kernel_of
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.recognise import _words, recognised
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
@@ -21,7 +22,7 @@ GEMM = "const half* A, const half* B, float* C, int M, int N, int K"
 def found(tmp_path, name, signature, body, before=""):
     path = tmp_path / "k.cu"
     path.write_text(f"{HEAD}{before}\n__global__ void {name}({signature}) {{ {body} }}\n")
-    facts = kernel_of(path, SubjectOptions())
+    facts = kernel_of(GivenSource(path, SubjectOptions()))
     return recognised(facts.entry, facts.parameters, facts.code, multiplies(facts.code))
 
 
@@ -137,7 +138,7 @@ def test_a_named_kernel_leaves_nothing_assumed(tmp_path):
 def test_long_code_is_read_in_no_time(tmp_path, text):
     path = tmp_path / "k.cu"
     path.write_text(f"{HEAD}\n__global__ void gemm({GEMM}) {{ {MMA} }}\n")
-    parameters = kernel_of(path, SubjectOptions()).parameters
+    parameters = kernel_of(GivenSource(path, SubjectOptions())).parameters
     started = time.process_time()
     recognised("gemm", parameters, f"{MMA} const char* long_text[] = {{ {text * 5000} }};", 1)
     assert time.process_time() - started < 2.0

@@ -25,6 +25,7 @@ from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_session import CardSession, session_for
 from wmmadiag.subject.drafts.derive import kernel_of, operations_of, recognised_operation, where_launched
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import covered_roles, role_named
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.recognise import Recognised
@@ -63,15 +64,16 @@ def likeliest_card(path: Path, options: SubjectOptions) -> Card | None:
     """
     if options.computes and getattr(OPERATIONS.get(options.computes), "oracle", None) is None:
         return None  # what a function of the user's computes is no guess
+    source = GivenSource(path, options)
     try:
-        kernel = kernel_of(path, options)
+        kernel = kernel_of(source)
     except ConfigurationError:
         return None
-    path, kernel = where_launched(path, kernel, options)
+    source, kernel = where_launched(source, kernel)
     found = recognised_operation(kernel)
     tries = [_likely(found, kernel), operations_of(found, kernel)]
     for operations in filter(None, [[options.computes]] if options.computes else tries):
-        chosen = max(_likenesses(path, kernel, operations, options), key=lambda one: one[0], default=None)
+        chosen = max(_likenesses(source, kernel, operations), key=lambda one: one[0], default=None)
         if chosen is not None and chosen[0] >= _TELLING:
             part, name, card = chosen
             assert card.derived is not None
@@ -96,14 +98,14 @@ def _likely(found: Recognised, kernel: SourceKernel) -> list[str]:
 
 
 def _likenesses(
-    path: Path, kernel: SourceKernel, operations: Sequence[str], options: SubjectOptions
+    source: GivenSource, kernel: SourceKernel, operations: Sequence[str]
 ) -> Iterator[tuple[float, str, Card]]:
     """How much what the kernel writes goes with what is expected, by each card of these and each of its readings."""
     from wmmadiag.subject.target import card_target
 
     nearest = Nearest()
     with contextlib.suppress(WmmadiagError):
-        tried_card(path, kernel, operations, options, kernel.remarks, nearest=nearest)
+        tried_card(source, kernel, operations, kernel.remarks, nearest=nearest)
     session: CardSession | None = None
     for name, card in nearest.seen[:_CARDS]:
         session = replace_card(session or session_for(card, card_target(card, None), None, None), card)

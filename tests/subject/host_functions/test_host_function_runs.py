@@ -10,6 +10,7 @@ from host_sources import CARD, GELU, source
 
 import wmmadiag
 from wmmadiag.results.model import Problem
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.host_calls import derived, trying
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.host_functions import library, probe
@@ -37,7 +38,8 @@ def probed(tmp_path, monkeypatch, work, loop=""):
     path, found = source(tmp_path, text), []
     asked = lambda question: found.append(probe.probe(question)) or found[-1]  # noqa: E731
     monkeypatch.setattr("wmmadiag.subject.reference_process.asked_probe", asked)
-    derived.host_card(path, read_kernel(path, text, SubjectOptions()), SubjectOptions(), ())
+    given = GivenSource(path, SubjectOptions(), text)
+    derived.host_card(given, read_kernel(given), ())
     return found
 
 
@@ -89,16 +91,16 @@ def test_where_a_run_does_not_end_only_much_less_is_tried(tmp_path, monkeypatch)
         return tried[-1] <= 64
 
     monkeypatch.setattr(derived, "is_right", takes_long)
-    path = source(tmp_path, TWO_EXTENTS)
-    kernel = read_kernel(path, TWO_EXTENTS, SubjectOptions())
-    card, _ = derived.host_card(path, kernel, SubjectOptions(), ())
+    given = GivenSource(source(tmp_path, TWO_EXTENTS), SubjectOptions())
+    kernel = read_kernel(given)
+    card, _ = derived.host_card(given, kernel, ())
     assert card is not None and card.cases[0].symbols["T"] == 16
     assert tried == [4 * 1024, 2 * 16]
 
 
 def test_a_run_that_does_not_end_is_noted_with_its_sizes(tmp_path, monkeypatch):
-    path = source(tmp_path, TWO_EXTENTS)
-    card, _ = derived.host_card(path, read_kernel(path, TWO_EXTENTS, SubjectOptions()), SubjectOptions(), ())
+    given = GivenSource(source(tmp_path, TWO_EXTENTS), SubjectOptions())
+    card, _ = derived.host_card(given, read_kernel(given), ())
     case = SimpleNamespace(warp_instructions=9, status="error", problem=Problem("budget", "too long"))
     monkeypatch.setattr("wmmadiag.subject.check.run_case", lambda *_: (case, None, None))
     tries = trying.Tries()

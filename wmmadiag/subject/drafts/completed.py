@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.machine import Machine
@@ -13,33 +11,27 @@ from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import folded, value_for
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import meanings
-from wmmadiag.subject.drafts.model import TODO, CardDraft, Wishes
-
-if TYPE_CHECKING:
-    from wmmadiag.subject.open_subject import SubjectOptions
+from wmmadiag.subject.drafts.model import TODO, CardDraft
 
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 _THREADS, _ELEMENTS = (256, 128, 64), (4096, 1024, 256)  # of a block; of dynamic shared memory
 
 
-def completed(
-    path: Path, kernel: SourceKernel, operation: str, options: SubjectOptions
-) -> Iterator[tuple[str, SourceKernel]]:
+def completed(source: GivenSource, kernel: SourceKernel, operation: str) -> Iterator[tuple[str, SourceKernel]]:
     """The kernel with what the source leaves open of it: template arguments, numbers that host code counts."""
-    from wmmadiag.compile.sources import read_text
-
     if kernel.uninstantiated:
         before: list[str] = []  # a kernel that is wrong with most arguments is not hidden by one with which it is right
-        for said, one in instantiations(path, read_text(path), kernel, operation, options):
+        for said, one in instantiations(source, kernel, operation):
             yield f"{said} (and not right with {'; '.join(before)})" if before else said, one
             before.append(said)
     else:
         yield from _in_dialects(kernel, operation)
-        yield from _counted(kernel, operation, options)
+        yield from _counted(source, kernel, operation)
 
 
 def _in_dialects(kernel: SourceKernel, operation: str) -> Iterator[tuple[str, SourceKernel]]:
@@ -60,14 +52,14 @@ def _in_dialects(kernel: SourceKernel, operation: str) -> Iterator[tuple[str, So
         yield said, replace(kernel, machine=machine, parameters=parameters)
 
 
-def _counted(kernel: SourceKernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, SourceKernel]]:
+def _counted(source: GivenSource, kernel: SourceKernel, operation: str) -> Iterator[tuple[str, SourceKernel]]:
     """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors.
 
     Where every extent of several launches is told, what is counted is none of them. A part of an extent is another
     one last: `K / splits` as K leaves the parts unseen.
     """
-    kernel, said = with_given(kernel, operation, options)
-    machine, drafted = kernel.machine, draft(kernel, operation, wishes_of(options))
+    kernel, said = with_given(source, kernel, operation)
+    machine, drafted = kernel.machine, draft(kernel, operation, source.wishes)
     known = OPERATIONS[operation]
     extents = {name for name in known.cases[-1] if name in known.extents and name != known.optional}
     told = kernel.together is not None and extents <= {one.value for one in drafted.arguments} | {*drafted.fixed}
@@ -94,13 +86,14 @@ def _divides(term: Term, extents: Collection[str]) -> bool:
     return any(isinstance(one, Term) and _divides(one, extents) for one in term.args)
 
 
-def with_given(kernel: SourceKernel, operation: str, options: SubjectOptions) -> tuple[SourceKernel, str]:
+def with_given(source: GivenSource, kernel: SourceKernel, operation: str) -> tuple[SourceKernel, str]:
     """The kernel with what the user says of numbers that its host code counts, and that in words."""
     machine = kernel.machine
-    if machine is None or not options.symbols:
+    symbols = source.options.symbols
+    if machine is None or not symbols:
         return kernel, ""
-    open_ones = {one.option for one in draft(kernel, operation, replace(wishes_of(options), symbols={})).open}
-    given = {name: int(text) for name, text in options.symbols.items()
+    open_ones = {one.option for one in draft(kernel, operation, replace(source.wishes, symbols={})).open}
+    given = {name: int(text) for name, text in symbols.items()
              if f"{_SYMBOL}{name}=" in open_ones and name in machine.names and text.isdecimal()}  # fmt: skip
     if not given:
         return kernel, ""
@@ -130,8 +123,3 @@ def _numbers(drafted: CardDraft, name: str) -> tuple[int, int, int]:
     if name in names_in(drafted.shared) and name not in names_in(" + ".join(f"({one})" for one in others)):
         return _ELEMENTS
     return _COUNTS
-
-
-def wishes_of(options: SubjectOptions) -> Wishes:
-    """What the user says of a draft."""
-    return Wishes(options.grid, options.block, options.shared, options.symbols)

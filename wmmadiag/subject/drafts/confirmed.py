@@ -11,6 +11,7 @@ from pathlib import Path
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.text import case_lines, draft_text
 from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -32,7 +33,7 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
     from wmmadiag.subject.drafts.derive import derived_card, kernel_of
 
     try:
-        kernel = kernel_of(source, options)
+        kernel = kernel_of(GivenSource(source, options))
         card = derived_card(source, replace(options, entry=kernel.entry) if kernel.stages else options)
     except ConfigurationError:
         return None

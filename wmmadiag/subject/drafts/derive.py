@@ -24,19 +24,14 @@ from wmmadiag.subject.drafts.asking import (
     not_derived,
     opinion,
 )
-from wmmadiag.subject.drafts.completed import completed, wishes_of, with_given
+from wmmadiag.subject.drafts.completed import completed, with_given
 from wmmadiag.subject.drafts.deciding import deciding
 from wmmadiag.subject.drafts.draft import draft
-from wmmadiag.subject.drafts.host_calls.derived import (
-    has_candidates,
-    host_card,
-    is_host_function,
-    named_host_card,
-)
+from wmmadiag.subject.drafts.given_source import GivenSource
+from wmmadiag.subject.drafts.host_calls.derived import has_candidates, host_card, is_host_function, named_host_card
 from wmmadiag.subject.drafts.kernel import SourceKernel, read_host, read_kernel
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
-from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
@@ -47,7 +42,7 @@ from wmmadiag.subject.drafts.which_kernel import several_instantiations, several
 from wmmadiag.subject.open_subject import SubjectOptions
 
 
-def kernel_of(path: Path, options: SubjectOptions, *, comments: bool = True) -> SourceKernel:
+def kernel_of(source: GivenSource, *, comments: bool = True) -> SourceKernel:
     """The kernel of a source that is meant.
 
     Args:
@@ -56,20 +51,19 @@ def kernel_of(path: Path, options: SubjectOptions, *, comments: bool = True) -> 
     Raises:
         ConfigurationError: there is no kernel, no such kernel, or several and none is named.
     """
-    from wmmadiag.compile.sources import read_text
-
-    text = read_text(path)
-    if not text.strip():
-        raise ConfigurationError(f"{path}: the file is empty", hint="give CUDA source with a __global__ function")
-    kernel = read_kernel(path, text, options, comments=comments)
-    check_macros(options.macros, kernel.machine.program if kernel.machine is not None else None)
+    if not source.text.strip():
+        raise ConfigurationError(
+            f"{source.path}: the file is empty", hint="give CUDA source with a __global__ function"
+        )
+    kernel = read_kernel(source, comments=comments)
+    check_macros(source.options.macros, kernel.machine.program if kernel.machine is not None else None)
     return kernel
 
 
-def where_launched(path: Path, kernel: SourceKernel, options: SubjectOptions) -> tuple[Path, SourceKernel]:
+def where_launched(source: GivenSource, kernel: SourceKernel) -> tuple[GivenSource, SourceKernel]:
     """The file of a project that launches a kernel which its own does not, and the kernel as it does."""
-    found = None if options.grid or options.block else launched_elsewhere(path, kernel, options)
-    return found or (path, kernel)
+    found = None if source.options.grid or source.options.block else launched_elsewhere(source, kernel)
+    return found or (source, kernel)
 
 
 def recognised_operation(kernel: SourceKernel) -> Recognised:
@@ -93,50 +87,50 @@ def derived_card(path: Path, options: SubjectOptions, *, together: bool = False)
         SeveralKernelsError: several may be meant.
     """
     check_symbols(options.symbols)
-    if together and (whole := _together(path, options)) is not None:
+    source = GivenSource(path, options)
+    if together and (whole := _together(source)) is not None:
         return whole
-    kernel = kernel_of(path, options)
+    kernel = kernel_of(source)
     if kernel.stages and not options.entry:
         raise several_instantiations(path, kernel.stages)
     if kernel.commented:
-        return _as_commented(path, kernel, options)
-    return _derived_card(*where_launched(path, kernel, options), options)
+        return _as_commented(source, kernel)
+    return _derived_card(*where_launched(source, kernel))
 
 
-def _together(path: Path, options: SubjectOptions) -> Card | None:
+def _together(source: GivenSource) -> Card | None:
     """The card of what a host function computes by several kernels, if they are right so, or it is plain what it is.
 
     Raises:
         ConfigurationError: the user named such a function, and no card can be derived.
         SeveralKernelsError: nobody can say what they compute together; each of them is judged alone.
     """
-    from wmmadiag.compile.sources import read_text
     from wmmadiag.subject.alternatives import right_alternative
 
-    text = read_text(path)
-    if options.grid or options.block or not text.strip():
+    options = source.options
+    if not source.text.strip() or options.grid or options.block:
         return None
-    host = read_host(path, text, options)
+    host = read_host(source)
     named = bool(options.entry) and names_function(host, options.entry)
     if options.entry and not named:
         return None
-    kernel = launched_together(path, text, options, host)
+    kernel = launched_together(source, host)
     if kernel is None or kernel.together is None:
         return None
     parts = list(dict.fromkeys(one.entry for one in kernel.together.stages))
     try:
-        card = _derived_card(path, kernel, options)
+        card = _derived_card(source, kernel)
     except ConfigurationError:
         if named or len(parts) == 1:
             raise
-        raise several_parts(path, kernel.entry, _names(parts)) from None
+        raise several_parts(source.path, kernel.entry, _names(parts)) from None
     sure = not options.computes and card.derived is not None and not card.derived.doubt and not card.derived.near
     if named or sure or len(parts) == 1 or right_alternative(card) is not None:
         return card
     # What somebody says of a source's kernels is said of what they compute together, if none of them does so alone.
-    if options.computes and not any(_is_right_alone(path, options, one) for one in _names(parts)):
+    if options.computes and not any(_is_right_alone(source.of(one)) for one in _names(parts)):
         return card
-    raise several_parts(path, kernel.entry, _names(parts))
+    raise several_parts(source.path, kernel.entry, _names(parts))
 
 
 def _names(parts: Sequence[str]) -> list[str]:
@@ -145,26 +139,25 @@ def _names(parts: Sequence[str]) -> list[str]:
     return [one if counts[one.partition("<")[0]] > 1 else one.partition("<")[0] for one in parts]
 
 
-def _is_right_alone(path: Path, options: SubjectOptions, entry: str) -> bool:
-    """Whether one kernel of several computes what the user says."""
+def _is_right_alone(source: GivenSource) -> bool:
+    """Whether one kernel of several, which is named, computes what the user says."""
     from wmmadiag.subject.alternatives import right_alternative
 
-    own = replace(options, entry=entry)
     try:
-        return right_alternative(_derived_card(*where_launched(path, kernel_of(path, own), own), own)) is not None
+        return right_alternative(_derived_card(*where_launched(source, kernel_of(source)))) is not None
     except WmmadiagError:
         return False
 
 
-def _as_commented(path: Path, kernel: SourceKernel, options: SubjectOptions) -> Card:
+def _as_commented(source: GivenSource, kernel: SourceKernel) -> Card:
     """The card by the launch in a comment; by none of it where that makes the kernel right, as comments grow old."""
     from wmmadiag.subject.alternatives import right_alternative
 
-    plain = kernel_of(path, options, comments=False)
+    plain = kernel_of(source, comments=False)
     made: list[Card | WmmadiagError] = []
     for one in (kernel, plain):
         try:
-            card = _derived_card(path, one, options)
+            card = _derived_card(source, one)
         except WmmadiagError as error:
             made.append(error)
             continue
@@ -180,65 +173,65 @@ def _as_commented(path: Path, kernel: SourceKernel, options: SubjectOptions) -> 
     return found
 
 
-def _derived_card(path: Path, kernel: SourceKernel, options: SubjectOptions) -> Card:
-    assumed = kernel.remarks
-    beside = path.with_suffix(".toml")
+def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
+    options, assumed = source.options, kernel.remarks
+    beside = source.path.with_suffix(".toml")
     if beside.is_file():
         assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
     if options.computes:
-        if options.computes not in OPERATIONS and is_host_function(path, kernel, options):
-            return named_host_card(path, kernel, options, assumed)
+        if options.computes not in OPERATIONS and is_host_function(source, kernel):
+            return named_host_card(source, kernel, assumed)
         check_operation(options.computes)
         if not OPERATIONS[options.computes].judged:
-            return _unjudged(kernel, options.computes, path, options, assumed)
-        return _card_or_tried(path, kernel, options.computes, [options.computes], options, assumed)
+            return _unjudged(source, kernel, assumed)
+        return _card_or_tried(source, kernel, [options.computes], assumed)
     found = recognised_operation(kernel)
     tried: tuple[str, ...] = ()
     # What any operation may have as a part is told by little: a function of the source's own that does it tells more.
     if not found.sure or found.operation in WITHIN_ANY:
-        described, tried = _described(path, kernel, options, assumed)
+        described, tried = _described(source, kernel, assumed)
         if described is not None:
             return described
         assumed += tried
         if tried and found.sure:
             because = "the source has a function that may say what is right"
-            raise asked(path, replace(found, sure=False, because=because), tried)
+            raise asked(source.path, replace(found, sure=False, because=because), tried)
     if found.promised or not found.likely:
         operations = [found.operation] if found.promised else operations_of(found, kernel)
-        card = tried_card(path, kernel, operations, options, assumed, found.promised)
+        card = tried_card(source, kernel, operations, assumed, found.promised)
         if card is None:
-            raise asked(path, found, tried)
+            raise asked(source.path, found, tried)
         return card
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
     operations = [found.operation] if found.sure else operations_of(found, kernel)
     if found.spoken:  # by name it is another operation than by its arrays: one of them is right, or nobody knows
-        spoken = tried_card(path, kernel, [*found.spoken, found.operation], options, assumed)
+        spoken = tried_card(source, kernel, [*found.spoken, found.operation], assumed)
         if spoken is not None:
             return spoken
     try:
         # What runs under no launch as what names and code tell may be another: an activation of its own, or of a gate.
         others = operations_of(found, kernel)[1:] if found.sure and kernel.launch is None else ()
-        card = _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken, others)
+        card = _card_or_tried(source, kernel, operations, assumed, taken, others, first=found.operation)
     except NotDerived as error:
         # What an array is to an operation is no question where it is open whether that is the operation.
         if found.sure or all(one.option for one in error.drafted.open):
             raise
-        raise asked(path, found, tried) from None
+        raise asked(source.path, found, tried) from None
     assert card.derived is not None
     return replace(card, derived=replace(card.derived, doubt="" if found.sure else found.because))
 
 
 def _described(
-    path: Path, kernel: SourceKernel, options: SubjectOptions, assumed: tuple[str, ...]
+    source: GivenSource, kernel: SourceKernel, assumed: tuple[str, ...]
 ) -> tuple[Card | None, tuple[str, ...]]:
     """`host_card`; where nothing instantiates the kernel's template, by the first arguments with which it is right."""
     if kernel.launch is None or not kernel.uninstantiated:
-        return host_card(path, kernel, options, assumed)
-    if not has_candidates(path, kernel, options):
+        return host_card(source, kernel, assumed)
+    if not has_candidates(source, kernel):
         return None, ()
-    for said, one in completed(path, kernel, "", options):
-        card, _ = host_card(path, one, options, (*assumed, f"taken with {said}"), guessed=True)
+    for said, one in completed(source, kernel, ""):
+        card, _ = host_card(source, one, (*assumed, f"taken with {said}"), guessed=True)
         if card is not None:
             return card, ()
     return None, ()
@@ -256,49 +249,46 @@ def operations_of(found: Recognised, kernel: SourceKernel) -> list[str]:
 
 
 def _card_or_tried(
-    path: Path,
+    source: GivenSource,
     kernel: SourceKernel,
-    first: str,
     operations: Sequence[str],
-    options: SubjectOptions,
     assumed: tuple[str, ...],
     taken: str = "",
     others: Sequence[str] = (),
+    first: str = "",
 ) -> Card:
     """The card by one operation; where that leaves something open, the one by which the kernel is right.
 
     Args:
-        first: the operation that is likeliest. operations: that are tried, in their order.
+        operations: that are tried, in their order. first: the likeliest, "" for the first of them.
         taken: why it is taken as the likeliest. others: operations that are tried where it is right by none of these.
     """
-    kernel, _ = with_given(kernel, first, options)
-    drafted = draft(kernel, first, wishes_of(options))
+    first = first or operations[0]
+    kernel, _ = with_given(source, kernel, first)
+    drafted = draft(kernel, first, source.wishes)
     try:
-        return card_of(path, kernel, drafted, options, (*assumed, *[taken] * bool(taken)))
+        return card_of(source, kernel, drafted, (*assumed, *[taken] * bool(taken)))
     except ConfigurationError as error:
         nearest = Nearest()
-        card = tried_card(path, kernel, operations, options, assumed, nearest=nearest)
+        card = tried_card(source, kernel, operations, assumed, nearest=nearest)
         if card is None and not nearest.seen:  # it does not even run as what it seems to be
-            card = tried_card(path, kernel, others, options, assumed) if others else None
+            card = tried_card(source, kernel, others, assumed) if others else None
         card = card or (nearest.best() if operations == [first] else None)
         if card is not None:
             return card
         if not isinstance(error, NotDerived):
             raise
-        question = deciding(kernel, error.drafted, wishes_of(options))
+        question = deciding(kernel, error.drafted, source.wishes)
         ran = f"of {len(nearest.seen)} meanings and launches with which it runs to its end none makes it right"
         assumed += (ran,) * bool(nearest.seen)
-        raise not_derived(
-            error.drafted, path, (*assumed, *[taken] * bool(taken)), stages_of(kernel), question
-        ) from None
+        assumed += (taken,) * bool(taken)
+        raise not_derived(error.drafted, source.path, assumed, stages_of(kernel), question) from None
 
 
-def _unjudged(
-    kernel: SourceKernel, operation: str, path: Path, options: SubjectOptions, assumed: tuple[str, ...]
-) -> Card:
+def _unjudged(source: GivenSource, kernel: SourceKernel, assumed: tuple[str, ...]) -> Card:
     """The card of a kernel of which nothing is expected: as host code launches it, arrays as long as it makes them."""
-    wishes = Wishes(options.grid, options.block, options.shared, options.symbols)
-    text = plain_card(kernel, path.name, path.stem, wishes, operation)
+    path, operation = source.path, source.options.computes
+    text = plain_card(kernel, path.name, path.stem, source.wishes, operation)
     missing = todos(text)
     if missing:
         raise ConfigurationError(
@@ -307,7 +297,7 @@ def _unjudged(
             hint=f"write a card with `wmmadiag init {shlex.quote(str(path))} --computes {operation}` and fill in its "
             "TODOs",
         )
-    return parsed_card(text, path, options, assumed)
+    return parsed_card(text, source, assumed)
 
 
 def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
@@ -319,7 +309,7 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
         from wmmadiag.subject.drafts.from_ptx import ptx_draft
 
         return ptx_draft(path, card_path, options)
-    kernel = kernel_of(path, options)
+    kernel = kernel_of(GivenSource(path, options))
     remarks = list(kernel.remarks)
     operation = options.computes
     if operation and operation != "python":

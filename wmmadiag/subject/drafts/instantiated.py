@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 from itertools import islice, product
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.csource.nodes import Node, bare, descendants
@@ -20,11 +17,9 @@ from wmmadiag.csource.variables import declared
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.program import HostFunction
 from wmmadiag.subject.drafts.code_facts import without_comments
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import symbol_for
 from wmmadiag.subject.drafts.kernel import SourceKernel, read_kernel, with_types
-
-if TYPE_CHECKING:
-    from wmmadiag.subject.open_subject import SubjectOptions
 
 _TILES, _COUNTS = ("64", "32", "128", "16", "8"), ("4", "2", "3", "8", "1")
 _EITHER = ("64", "32", "4", "16", "2", "128", "8", "1")
@@ -34,9 +29,7 @@ _MOST_ASKED, _MOST_TRIED = 240, 12
 _STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare
 
 
-def instantiations(
-    path: Path, text: str, kernel: SourceKernel, operation: str, options: SubjectOptions
-) -> Iterator[tuple[str, SourceKernel]]:
+def instantiations(source: GivenSource, kernel: SourceKernel, operation: str) -> Iterator[tuple[str, SourceKernel]]:
     """The instantiations that may be meant, the likeliest first, with what they assume in words.
 
     One that the compiler refuses is found out where it is compiled. `operation`: "" where nobody knows it.
@@ -51,25 +44,22 @@ def instantiations(
     ranked = sorted(product(*(range(len(one)) for one in every)), key=lambda ranks: (sum(ranks), max(ranks)))
     chosen = [{name: one[rank] for name, one, rank in zip(names, every, ranks, strict=True)}
               for ranks in ranked[:_MOST_ASKED]]  # fmt: skip
-    for arguments in islice(_admitted(path, text, found, chosen, options), _MOST_TRIED):
+    for arguments in islice(_admitted(source, found, chosen), _MOST_TRIED):
         entry = f"{found.function.qualified}<{', '.join(_completed(kernel, arguments))}>"
         try:
-            one = _read(path, text, kernel, arguments, replace(options, entry=entry))
+            one = _read(source.of(entry), kernel, arguments)
         except WmmadiagError:
             continue
         yield ", ".join(f"{name} = {value}" for name, value in arguments.items()), one
 
 
-def _read(
-    path: Path, text: str, kernel: SourceKernel, arguments: Mapping[str, str], options: SubjectOptions
-) -> SourceKernel:
+def _read(source: GivenSource, kernel: SourceKernel, arguments: Mapping[str, str]) -> SourceKernel:
     """The kernel with some template arguments; host code that launches it with its own template's is run with them."""
     if kernel.launch is not None and kernel.launch.kernel.arguments and kernel.declared is not None:
-        plain = replace(options, entry=kernel.declared.function.qualified)
-        found = read_kernel(path, text, plain, with_types(path, text, options, kernel, arguments))
+        found = read_kernel(source.of(kernel.declared.function.qualified), with_types(source, kernel, arguments))
         if found.launch is not None and not found.uninstantiated:
             return found
-    return read_kernel(path, text, options, kernel.host)
+    return read_kernel(source, kernel.host)
 
 
 def _completed(kernel: SourceKernel, arguments: Mapping[str, str]) -> Sequence[str]:
@@ -120,24 +110,22 @@ def _classes_with(members: Set[str], kernel: SourceKernel) -> Sequence[str]:
 
 
 def _admitted(
-    path: Path, text: str, found: HostFunction, chosen: Sequence[Mapping[str, str]], options: SubjectOptions
+    source: GivenSource, found: HostFunction, chosen: Sequence[Mapping[str, str]]
 ) -> Iterator[Mapping[str, str]]:
     """The combinations of arguments that break nothing that the code demands; first those of which that is known."""
     from wmmadiag.compile.ask.answers import Constant
-    from wmmadiag.compile.ask.asking import ask
-    from wmmadiag.compile.ask.questions import AskedSource, ValueOf
+    from wmmadiag.compile.ask.questions import ValueOf
     from wmmadiag.compile.ask.scope import scope_at
 
     demands = list(_demands(found))
     whole = " && ".join(f"({one})" for one, _ in demands)
-    if not demands:
+    last = max((node for _, node in demands), key=lambda node: node.start_byte, default=None)
+    if last is None:
         yield from chosen
         return
-    last = max((node for _, node in demands), key=lambda node: node.start_byte)
     questions = [ValueOf(whole, scope_at(found.source, last, whole, arguments)) for arguments in chosen]
-    try:
-        answers = ask(AskedSource(text, path.as_posix(), options.compilation()), questions)
-    except WmmadiagError:
+    answers = source.answers(questions)
+    if not answers:
         yield from chosen
         return
     told = [(arguments, answers[one]) for arguments, one in zip(chosen, questions, strict=True)]

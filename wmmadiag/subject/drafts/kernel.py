@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import TemplateParameter
-from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.errors import ConfigurationError
 from wmmadiag.hostcode.classes import bind_parameters
 from wmmadiag.hostcode.events import HostLaunch, Product
 from wmmadiag.hostcode.host import HostRun, runs
@@ -22,6 +22,7 @@ from wmmadiag.hostcode.terms import Number, SymbolValues, Term
 from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import Pointer, TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.instantiations_beside import most_telling_first
@@ -48,7 +49,6 @@ from wmmadiag.subject.together import LaunchSteps
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.questions import AskScope
-    from wmmadiag.subject.open_subject import SubjectOptions
 
 _C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
 
@@ -108,16 +108,15 @@ class SourceKernel:
         return self.machine.usual if self.machine is not None else {}
 
 
-def read_host(path: Path, text: str, options: SubjectOptions) -> HostRead:
+def read_host(source: GivenSource) -> HostRead:
     """A source as read for all its kernels."""
-    program = read_program(text, path.as_posix(), options.include_paths, options.defines)
+    options = source.options
+    program = read_program(source.text, source.path.as_posix(), options.include_paths, options.defines)
     whole = "\n".join(one.data.decode("utf-8", "surrogateescape") for one in program.sources)
-    return HostRead(program, whole, runs(program, _asking(path, text, options), _multiplied(whole)))
+    return HostRead(program, whole, runs(program, _asking(source), _multiplied(whole)))
 
 
-def with_types(
-    path: Path, text: str, options: SubjectOptions, kernel: SourceKernel, types: Mapping[str, str]
-) -> HostRead:
+def with_types(source: GivenSource, kernel: SourceKernel, types: Mapping[str, str]) -> HostRead:
     """The source as read for a kernel, with the function around its launch run again with types for its template's.
 
     Args:
@@ -129,14 +128,12 @@ def with_types(
     pairs = list(zip(template, launch.kernel.arguments, strict=False))
     around = {value: types[one.name] for one, value in pairs if one.name in types}
     around |= {name: told for name, told in types.items() if name not in {one.name for one, _ in pairs}}
-    found = runs(host.program, _asking(path, text, options), _multiplied(host.whole), around, launch.root)
+    found = runs(host.program, _asking(source), _multiplied(host.whole), around, launch.root)
     return replace(host, runs=found, types=around)
 
 
 def read_kernel(
-    path: Path,
-    text: str,
-    options: SubjectOptions,
+    source: GivenSource,
     host: HostRead | None = None,
     *,
     comments: bool = True,
@@ -147,32 +144,31 @@ def read_kernel(
     Args:
         host: the source as it was read for another instantiation.
         comments: whether a launch that stands in a comment is taken where no host code makes any.
-        launched: the launch that is taken, of the kernel that `options.entry` names.
+        launched: the launch that is taken, of the kernel that the source's options name.
 
     Raises:
         ConfigurationError: there is no kernel, no such kernel, or several and none is named.
     """
     from wmmadiag.compile.kernel_code import kernel_code, multiplies
 
-    host = host or read_host(path, text, options)
+    host = host or read_host(source)
     program, whole = host.program, host.whole
     every = [one for one in program.kernels() if one.function.body is not None]
     names = list(dict.fromkeys(one.function.qualified for one in every))
     launches = [(one, run) for run in host.runs for one in run.launches]
-    entry, remarks, beside = options.entry, tuple[str, ...](), tuple[str, ...]()
+    entry, remarks, beside = source.options.entry, tuple[str, ...](), tuple[str, ...]()
     further: list[str] = []
     if not entry:
         made = [name for name in names if any(plain_name(one.kernel.name) == plain_name(name) for one, _ in launches)]
         multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
-        told = partial(_tells, path, text, options, host)
-        entry = chosen_kernel(path, names, made, multiplying, told)
+        entry = chosen_kernel(source.path, names, made, multiplying, partial(_tells, source, host))
         remarks = tuple(filter(None, [chosen_remark(entry, names, multiplying)]))
         beside = tuple(name for name in made if name != entry)
     base = plain_name(entry)
     declared = [one for one in program.kernels(base) if "::" not in entry or _qualified(entry, one)]
     if not declared:
         raise ConfigurationError(
-            f"{path}: no kernel '{entry}'" if entry else f"{path}: the source has no kernel",
+            f"{source.path}: no kernel '{entry}'" if entry else f"{source.path}: the source has no kernel",
             detail="kernels: " + ", ".join(names) if names else "",
             hint="name one of the kernels above"
             if names
@@ -181,7 +177,7 @@ def read_kernel(
     own = [launched] if launched is not None else [pair for pair in launches if plain_name(pair[0].kernel.name) == base]
     commented = comments and not own
     if commented:
-        own = _launched_in_a_comment(path, text, options, program, declared[0])
+        own = _launched_in_a_comment(source, program, declared[0])
     if not own and "<" not in entry and (explicit := program.instantiated(declared[0])):
         entry, *further = explicit
         one = "one that" if further else "what"
@@ -208,8 +204,8 @@ def read_kernel(
     passed: list[Value | None] = list(launch.arguments) if launch is not None else []
     passed = [*passed, *[None] * len(parameters)][: len(parameters)]
     named = name_expression(entry, function, arguments, bool(given))
-    parameters = typed(parameters, named, path, text, options)
-    laid = laying(parameters, named, path, text, options)
+    parameters = typed(parameters, named, source)
+    laid = laying(parameters, named, source)
     parameters, taken = taken_apart(parameters, passed, spelled_out(whole, scope), laid)
     code = kernel_code(whole, base)
     left_out = _left_out(parameters, taken)
@@ -257,24 +253,24 @@ def read_kernel(
     )
 
 
-def _tells(path: Path, text: str, options: SubjectOptions, host: HostRead, name: str) -> bool:
+def _tells(source: GivenSource, host: HostRead, name: str) -> bool:
     """Whether a kernel's name, arrays and code tell what it computes."""
     from wmmadiag.subject.drafts.recognise import recognised
 
-    one = read_kernel(path, text, replace(options, entry=name), host)
+    one = read_kernel(source.of(name), host)
     return recognised(one.entry, one.parameters, one.code, 0).sure
 
 
 def _launched_in_a_comment(
-    path: Path, text: str, options: SubjectOptions, program: HostProgram, kernel: HostFunction
+    source: GivenSource, program: HostProgram, kernel: HostFunction
 ) -> list[tuple[HostLaunch, HostRun]]:
     """The launch of a kernel that a comment writes down, if it says all of its shape."""
     from wmmadiag.subject.drafts.commented import commented_launch
 
-    written = commented_launch(text, program, kernel)
+    written = commented_launch(source.text, program, kernel)
     if not written:
         return []
-    host = read_host(path, text + written, options)
+    host = read_host(replace(source, changed=source.text + written))
     found = [(one, run) for run in host.runs for one in run.launches]
     return [pair for pair in found if plain_name(pair[0].kernel.name) == kernel.function.name and _is_whole(pair[0])]
 
@@ -320,23 +316,16 @@ def _left_out(parameters: Sequence[DraftParameter], passed: Sequence[Value | Non
     ]
 
 
-def _asking(
-    path: Path, text: str, options: SubjectOptions
-) -> Callable[[Sequence[tuple[str, AskScope]]], Sequence[Number | None]]:
+def _asking(source: GivenSource) -> Callable[[Sequence[tuple[str, AskScope]]], Sequence[Number | None]]:
     """Asks the compiler for constants of a source."""
 
     def answer(questions: Sequence[tuple[str, AskScope]]) -> Sequence[Number | None]:
         from wmmadiag.compile.ask.answers import Constant
-        from wmmadiag.compile.ask.asking import ask
-        from wmmadiag.compile.ask.questions import AskedSource
-        from wmmadiag.compile.ask.questions import ValueOf as Question
+        from wmmadiag.compile.ask.questions import ValueOf
 
-        asked = [Question(text, scope) for text, scope in questions]
-        try:
-            answers = ask(AskedSource(text, path.as_posix(), options.compilation()), asked)
-        except WmmadiagError:
-            return [None] * len(asked)  # the compilation itself will say why
-        return [found.value if isinstance(found := answers[one], Constant) else None for one in asked]
+        asked = [ValueOf(text, scope) for text, scope in questions]
+        answers = source.answers(asked)
+        return [found.value if isinstance(found := answers.get(one), Constant) else None for one in asked]
 
     return answer
 

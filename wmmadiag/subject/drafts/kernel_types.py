@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.nodes import descendants
@@ -22,8 +21,9 @@ from wmmadiag.subject.drafts.code_facts import adds_to, card_type, cast_types, r
 from wmmadiag.subject.drafts.guess import DraftParameter
 
 if TYPE_CHECKING:
+    from wmmadiag.compile.ask.answers import TypeFacts
     from wmmadiag.compile.ask.layout import ClassLayout
-    from wmmadiag.subject.open_subject import SubjectOptions
+    from wmmadiag.subject.drafts.given_source import GivenSource
 
 
 def parameters_of(machine: Machine, function: HostFunction, scope: Scope) -> list[DraftParameter]:
@@ -59,26 +59,17 @@ def name_extents_of_accessors(machine: Machine, function: HostFunction, launch: 
             machine.called(cell.value, function.source.text(name))
 
 
-def typed(
-    parameters: list[DraftParameter], kernel: str, path: Path, text: str, options: SubjectOptions
-) -> list[DraftParameter]:
+def typed(parameters: list[DraftParameter], kernel: str, source: GivenSource) -> list[DraftParameter]:
     """The parameters with the types that the compiler knows of those whose names do not tell."""
-    from wmmadiag.compile.ask.answers import KernelParameters
-    from wmmadiag.compile.ask.asking import ask
     from wmmadiag.compile.ask.elements import element
-    from wmmadiag.compile.ask.questions import AskedSource, Parameters
 
     if "{" in kernel or all(one.dtype is not None or not one.pointer or one.c_type == "void" for one in parameters):
         return parameters
-    question = Parameters(kernel)
-    try:
-        answer = ask(AskedSource(text, path.as_posix(), options.compilation()), [question])[question]
-    except WmmadiagError:
-        return parameters
-    if not isinstance(answer, KernelParameters) or len(answer.types) != len(parameters):
+    types = known_types(kernel, source)
+    if types is None or len(types) != len(parameters):
         return parameters
     found = []
-    for one, facts in zip(parameters, answer.types, strict=True):
+    for one, facts in zip(parameters, types, strict=True):
         target = element(facts) if facts.depth <= 1 + one.indirect else None
         if one.dtype is None and one.pointer and target is not None:
             dtype = {"bool": "u8"}.get(target[0], target[0])
@@ -87,34 +78,29 @@ def typed(
     return found
 
 
-def is_compiled(kernel: str, path: Path, text: str, options: SubjectOptions) -> bool:
-    """Whether the compiler knows a kernel of a source by its name expression."""
+def known_types(kernel: str, source: GivenSource) -> Sequence[TypeFacts] | None:
+    """The types of a kernel's parameters as the compiler knows it by its name expression; None where it does not."""
     from wmmadiag.compile.ask.answers import KernelParameters
-    from wmmadiag.compile.ask.asking import ask
-    from wmmadiag.compile.ask.questions import AskedSource, Parameters
+    from wmmadiag.compile.ask.questions import Parameters
 
-    question = Parameters(kernel)
-    try:
-        return isinstance(ask(AskedSource(text, path.as_posix(), options.compilation()), [question])[question],
-                          KernelParameters)  # fmt: skip
-    except WmmadiagError:
-        return False
+    answer = source.answers([Parameters(kernel)]).get(Parameters(kernel))
+    return answer.types if isinstance(answer, KernelParameters) else None
 
 
 def laying(
-    parameters: Sequence[DraftParameter], kernel: str, path: Path, text: str, options: SubjectOptions
+    parameters: Sequence[DraftParameter], kernel: str, source: GivenSource
 ) -> Callable[[Sequence[int]], Mapping[int, ClassLayout | str]]:
     """Asks the compiler how structs lie."""
 
     def laid(indices: Sequence[int]) -> Mapping[int, ClassLayout | str]:
         from wmmadiag.compile.ask.answers import Unanswered
         from wmmadiag.compile.ask.layout import layouts
-        from wmmadiag.compile.ask.questions import AskedSource, ParameterType, TypeOf
+        from wmmadiag.compile.ask.questions import ParameterType, TypeOf
 
         roots = {index: ParameterType(kernel, index) for index in indices}
         expected: dict[ParameterType | TypeOf, str] = {root: parameters[index].c_type for index, root in roots.items()}
         try:
-            found = layouts(AskedSource(text, path.as_posix(), options.compilation()), [*expected], expected)
+            found = layouts(source.compiled(), [*expected], expected)
         except WmmadiagError as error:
             return dict.fromkeys(indices, error.message)
         told = {index: found[root] for index, root in roots.items()}

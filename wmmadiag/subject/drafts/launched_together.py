@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
@@ -19,13 +18,13 @@ from wmmadiag.hostcode.types import bytes_of, is_open, plain, scalar
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.subject.drafts.code_facts import card_type
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import DraftParameter, role_remark
 from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
 
 if TYPE_CHECKING:
     from wmmadiag.ptx.parameter_uses import ParameterUse
-    from wmmadiag.subject.open_subject import SubjectOptions
 
 _MOST = 8  # launches
 _SAMPLES = (64, 96)
@@ -50,21 +49,19 @@ class _Step:
     parameters: dict[int, DraftParameter] = field(default_factory=dict)  # … the kernel's own parameter for it
 
 
-def launched_together(
-    path: Path, text: str, options: SubjectOptions, host: HostRead | None = None
-) -> SourceKernel | None:
+def launched_together(source: GivenSource, host: HostRead | None = None) -> SourceKernel | None:
     """The launches of a host function as one kernel, named as the function is; None where no such function is found.
 
     A function is one if all that it launches is known, and one launch reads what another one wrote. Of several the
-    first is taken; with `options.entry` the one of that name.
+    first is taken; where the options name an entry the one of that name.
     """
-    host = host or read_host(path, text, options)
+    host, entry = host or read_host(source), source.options.entry
     for run in host.runs:
         root = run.machine.root
-        if root == "main" or (options.entry and plain_name(root) != plain_name(options.entry)):
+        if root == "main" or (entry and plain_name(root) != plain_name(entry)):
             continue
         if 1 < len(run.launches) <= _MOST and run.complete and _are_plain(run):
-            found = _as_one(path, text, options, host, run)
+            found = _as_one(source, host, run)
             if found is not None:
                 return found
     return None
@@ -87,18 +84,15 @@ def _are_plain(run: HostRun) -> bool:
     )
 
 
-def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run: HostRun) -> SourceKernel | None:
+def _as_one(source: GivenSource, host: HostRead, run: HostRun) -> SourceKernel | None:
     steps = []
     run.machine.settle()
     for launch in run.launches:
-        named = replace(options, entry=launch.kernel.name)
         try:
-            steps.append(_Step(launch, read_kernel(path, text, named, host, launched=(launch, run))))
+            steps.append(_Step(launch, read_kernel(source.of(launch.kernel.name), host, launched=(launch, run))))
         except WmmadiagError:
             return None
-    if any("{" in one.kernel.entry or one.kernel.uninstantiated for one in steps) or not _note_uses(
-        steps, path, options
-    ):
+    if any("{" in one.kernel.entry or one.kernel.uninstantiated for one in steps) or not _note_uses(steps, source):
         return None
     buffers = {id(one): one for step in steps for one in _buffers(step)}
     own = _own(steps, buffers)
@@ -126,19 +120,19 @@ def _as_one(path: Path, text: str, options: SubjectOptions, host: HostRead, run:
     return _whole(steps, run, host, (*arrays, *figures), tuple(passed), made, {id(buffers[one]) for one in outer})
 
 
-def _note_uses(steps: Sequence[_Step], path: Path, options: SubjectOptions) -> bool:
+def _note_uses(steps: Sequence[_Step], source: GivenSource) -> bool:
     """Fill in what each launch reads and writes, as its compiled code shows; False where it does not compile."""
     from wmmadiag.compile.driver import compile_source
     from wmmadiag.ptx.parameter_uses import parameter_uses
     from wmmadiag.ptx.parser import parse
 
     entries = [step.kernel.entry for step in steps]
-    made = replace(options.compilation(), name_expressions=tuple(dict.fromkeys(one for one in entries if "<" in one)))
+    named = tuple(dict.fromkeys(one for one in entries if "<" in one))
     try:
-        compiled = compile_source(path, made)
+        compiled = compile_source(source.path, replace(source.options.compilation(), name_expressions=named))
         for step in steps:
             name = compiled.entry(step.kernel.entry).name
-            uses = parameter_uses(parse(compiled.ptx, name=path.as_posix(), entry=name), name)
+            uses = parameter_uses(parse(compiled.ptx, name=source.path.as_posix(), entry=name), name)
             _note_step(step, uses)
     except WmmadiagError:
         return False

@@ -10,9 +10,9 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.assignments import assigned, permutations_of_names, reassignments
-from wmmadiag.subject.drafts.completed import wishes_of
 from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.recognise import against, by_code
 from wmmadiag.subject.drafts.tried_meanings import adding, card_of
 
@@ -21,12 +21,12 @@ def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
     """Cards of the same kernel and operation by which numbers that host code passes are other extents, in words."""
     derived = card.derived
     assert derived is not None
-    several = (reassignments, permutations_of_names)
+    source, several = GivenSource(card.path, derived.options), (reassignments, permutations_of_names)
     for meant in (one for each in several for one in each(derived.kernel, derived.draft)):
         for kernel in (derived.kernel, *adding(derived.kernel)):
             with contextlib.suppress(WmmadiagError):
-                drafted = assigned(kernel, card.computes.operation, meant, wishes_of(derived.options))
-                yield meant.meaning(), card_of(card.path, kernel, drafted, derived.options, card.assumed)
+                drafted = assigned(kernel, card.computes.operation, meant, source.wishes)
+                yield meant.meaning(), card_of(source, kernel, drafted, card.assumed)
 
 
 def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
@@ -38,10 +38,10 @@ def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
     if not outputs or any(one.direction == "inout" for one in derived.draft.arguments):
         return
     parameters = tuple(replace(one, added=one.added or one.name in outputs) for one in kernel.parameters)
+    own, source = replace(kernel, parameters=parameters), GivenSource(card.path, derived.options)
     with contextlib.suppress(WmmadiagError):
-        own = replace(kernel, parameters=parameters)
-        drafted = draft(own, card.computes.operation, wishes_of(derived.options))
-        yield "what it held added to the result", card_of(card.path, own, drafted, derived.options, card.assumed)
+        drafted = draft(own, card.computes.operation, source.wishes)
+        yield "what it held added to the result", card_of(source, own, drafted, card.assumed)
 
 
 def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card, int]]:
@@ -55,12 +55,12 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card, int]]:
     assert derived is not None
     if "operation" in derived.stated:
         return
-    code, count = derived.kernel.code, multiplies(derived.kernel.code)
+    source, code, count = GivenSource(card.path, derived.options), derived.kernel.code, multiplies(derived.kernel.code)
     for operation in by_code(code, count):
         if operation == card.computes.operation:
             continue
         with contextlib.suppress(WmmadiagError):
-            drafted = draft(derived.kernel, operation, wishes_of(derived.options))
-            other = card_of(card.path, derived.kernel, drafted, derived.options, card.assumed)
+            drafted = draft(derived.kernel, operation, source.wishes)
+            other = card_of(source, derived.kernel, drafted, card.assumed)
             if not is_copy(other):
                 yield operation, other, against(operation, code, count)

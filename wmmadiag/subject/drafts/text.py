@@ -8,23 +8,21 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument
-from wmmadiag.subject.open_subject import SubjectOptions
 
 
-def parsed_card(
-    text: str, path: Path, options: SubjectOptions, assumed: tuple[str, ...], entry: str | None = None
-) -> Card:
+def parsed_card(text: str, source: GivenSource, assumed: tuple[str, ...], entry: str | None = None) -> Card:
     """A card's text as the card of a source, with what the user said.
 
     Args:
         entry: the kernel that was taken, where the command that repeats the check is to name it.
     """
+    path, options = source.path, source.options
     card = parse_card(text, path, shown=f"card derived from {path}")
     said = options if entry is None or "{" in entry else replace(options, entry=entry)
     return replace(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice, product
-from pathlib import Path
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS
@@ -16,14 +15,11 @@ from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_session import CardSession, session_for
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import not_derived
-from wmmadiag.subject.drafts.assignments import (
-    Assignment,
-    assigned,
-    assignments,
-)
+from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
 from wmmadiag.subject.drafts.code_facts import may_add_to
-from wmmadiag.subject.drafts.completed import completed, wishes_of
+from wmmadiag.subject.drafts.completed import completed
 from wmmadiag.subject.drafts.copies import is_copy
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.launched import ANY_BLOCKS, is_only_unlaunched, launched_drafts
@@ -32,7 +28,6 @@ from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile, settin
 from wmmadiag.subject.drafts.recognise import against, unkept
 from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
-from wmmadiag.subject.open_subject import SubjectOptions
 
 _PROBED_TILE = 256
 _MOST_PROBED = 12
@@ -40,10 +35,9 @@ _MOST_ELEMENTS = 1 << 25  # of all arrays of a case that is run to find a launch
 
 
 def tried_card(
-    path: Path,
+    source: GivenSource,
     kernel: SourceKernel,
     operations: Sequence[str],
-    options: SubjectOptions,
     assumed: tuple[str, ...],
     promised: frozenset[str] = frozenset(),
     nearest: Nearest | None = None,
@@ -57,7 +51,7 @@ def tried_card(
     from wmmadiag.subject.alternatives import ReadingWork, other_work, right_one
 
     def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
-        for counted, one in completed(path, kernel, operation, options):
+        for counted, one in completed(source, kernel, operation):
             # One draft of an operation that is not the likeliest may leave nothing open.
             meanings = assignments(one, operation, always=bool(counted) or operation != operations[0])
             kept = filter(partial(_keeps, one, operation, promised), meanings)
@@ -65,8 +59,8 @@ def tried_card(
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
                 yield said, None
                 with contextlib.suppress(ConfigurationError):
-                    for drafted, tile in _launched(path, own, operation, meant, options):
-                        made = card_of(path, own, drafted, options, assumed, tile)
+                    for drafted, tile in _launched(source, own, operation, meant):
+                        made = card_of(source, own, drafted, assumed, tile)
                         if operation == operations[0] or not is_copy(made):
                             yield said, made
 
@@ -112,13 +106,13 @@ def _most_tried(kernel: SourceKernel) -> int | None:
 
 
 def _launched(
-    path: Path, kernel: SourceKernel, operation: str, meant: Assignment, options: SubjectOptions
+    source: GivenSource, kernel: SourceKernel, operation: str, meant: Assignment
 ) -> Iterator[tuple[CardDraft, int]]:
     """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
     from wmmadiag.subject.alternatives import elements, replace_card
     from wmmadiag.subject.target import card_target
 
-    wishes = wishes_of(options)
+    wishes, symbols = source.wishes, source.options.symbols
 
     def drafted_by(wishes: Wishes) -> CardDraft:
         return assigned(kernel, operation, meant, wishes)
@@ -132,13 +126,13 @@ def _launched(
     probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
     session: CardSession | None = None
     known = OPERATIONS[operation]
-    groups = known.groups if known.groups not in {*probed.fixed, *options.symbols} else ""
+    groups = known.groups if known.groups not in {*probed.fixed, *symbols} else ""
     probed.fixed |= {groups: "1"} if groups else {}
     several = (False, True) if known.optional else (True, False)
-    for sizes, batched in product(_untold_sizes(probed, options.symbols, kernel), several):
+    for sizes, batched in product(_untold_sizes(probed, symbols, kernel), several):
         probed.fixed |= sizes
         sized = partial(probed_sizes, batched=batched)
-        card = card_of(path, kernel, probed, options, (), _PROBED_TILE, sized)
+        card = card_of(source, kernel, probed, (), _PROBED_TILE, sized)
         if elements(card)(card.cases[0]) > _MOST_ELEMENTS:
             continue
         session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
@@ -165,18 +159,17 @@ def stages_of(kernel: SourceKernel) -> list[str]:
 
 
 def card_of(
-    path: Path,
+    source: GivenSource,
     kernel: SourceKernel,
     drafted: CardDraft,
-    options: SubjectOptions,
     assumed: tuple[str, ...],
     tile: int = TILES[0],
     sized: Callable[..., list[tuple[str, dict[str, str]]]] = cases,
 ) -> Card:
+    path, options = source.path, source.options
+    given = set(options.symbols)
     drafted.unstated = {
-        symbol: meaning
-        for symbol, meaning in drafted.unstated.items()
-        if not {symbol, f"{symbol}q"} & set(options.symbols)
+        symbol: meaning for symbol, meaning in drafted.unstated.items() if not {symbol, f"{symbol}q"} & given
     }
     if drafted.open:
         raise not_derived(drafted, path, assumed, stages_of(kernel))
@@ -188,6 +181,6 @@ def card_of(
     tried = sized(drafted, options.symbols, tile=tile)
     assumed += tuple(narrow_axes(drafted, tried)) if len(tried) > 1 else ()
     text = draft_text(drafted, path.name, path.stem, tried)
-    card = parsed_card(text, path, options, tuple(dict.fromkeys((*assumed, *drafted.remarks))), kernel.entry)
+    card = parsed_card(text, source, tuple(dict.fromkeys((*assumed, *drafted.remarks))), kernel.entry)
     card = replace(card, derived=Derived(options, frozenset(told), drafted, kernel))
     return with_accumulators(card, kernel.code) if kernel.code else card

@@ -10,15 +10,15 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.hostcode.terms import NotWritten, Number
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guards import guarded
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
@@ -28,12 +28,10 @@ from wmmadiag.subject.drafts.host_calls.readings import may_write, readings
 from wmmadiag.subject.drafts.host_calls.sizes import size_sets
 from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, session_of, surely_wrong, weight
 from wmmadiag.subject.drafts.kernel import SourceKernel
-from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.drafts.text import parsed_card
 from wmmadiag.subject.host_functions.probe import Probed, Question
 from wmmadiag.subject.host_functions.text import host_function
-from wmmadiag.subject.open_subject import SubjectOptions
 
 # What writes through a pointer in its own name, or may do so.
 _STORES = r"\b{}\b\s*(?:\[[^;]*?\])?\s*[-+*/|&^]?=(?!=)|\w*(?:[Ss]tore|atomic)\w*\s*\(\s*&?\s*{}\b|&\s*{}\b|\*\s*{}\b"
@@ -43,13 +41,7 @@ _LIGHTER = 8  # how many times less there is to do at sizes that are tried where
 
 
 def host_card(
-    path: Path,
-    kernel: SourceKernel,
-    options: SubjectOptions,
-    assumed: Sequence[str],
-    named: str = "",
-    *,
-    guessed: bool = False,
+    source: GivenSource, kernel: SourceKernel, assumed: Sequence[str], named: str = "", *, guessed: bool = False
 ) -> tuple[Card | None, tuple[str, ...]]:
     """The card by the host functions by which the kernel is right, or surely should be, None if there are none; and
     of others that were tried what that gave, each a clause.
@@ -58,18 +50,17 @@ def host_card(
         named: the function that the user named as the reference.
         guessed: whether nobody says that the kernel is made for its template's arguments, so that it is never wrong.
     """
-    wishes = Wishes(options.grid, options.block, options.shared, options.symbols)
     try:
-        launched = written(kernel, wishes)
+        held = _Held(source, kernel, written(kernel, source.wishes))
     except NotWritten:
         return None, ()
     tries = Tries()
-    card = _right_card(path, kernel, launched, options, named, tries)
+    card = held.right_card(named, tries)
     if card is None and not tries.ragged and (only_read := _only_read(kernel, tries.untouched or set())):
         names = " and ".join(f"'{one.name}'" for one in only_read)
         reading = tuple(replace(one, const=True) if one in only_read else one for one in kernel.parameters)
         again = Tries(tries.session)
-        card = _right_card(path, replace(kernel, parameters=reading), launched, options, named, again)
+        card = replace(held, kernel=replace(kernel, parameters=reading)).right_card(named, again)
         card = None if card is None else replace(card, assumed=(*card.assumed, f"the kernel only reads {names}"))
     card = card or (None if guessed or tries.asked else surely_wrong(kernel, tries, named))
     if card is not None:
@@ -80,11 +71,11 @@ def host_card(
     return None, (tries.asked,) if tries.asked else _notes(tries)
 
 
-def has_candidates(path: Path, kernel: SourceKernel, options: SubjectOptions) -> bool:
+def has_candidates(source: GivenSource, kernel: SourceKernel) -> bool:
     """Whether there may be any for a kernel template, once its arrays have types."""
     typed = [replace(one, dtype=one.dtype or "f32") for one in kernel.parameters]
     meant = replace(kernel, parameters=tuple(typed))
-    return bool(candidates(meant)) or next(candidates_elsewhere(path, meant, options), None) is not None
+    return bool(candidates(meant)) or next(candidates_elsewhere(source, meant), None) is not None
 
 
 def _notes(tries: Tries) -> tuple[str, ...]:
@@ -95,28 +86,6 @@ def _notes(tries: Tries) -> tuple[str, ...]:
     notes += [(one, f"with the arrays of {one.told()} it ends by: {said}") for one, said in died.values()]
     says = "which may be no reference of it: --computes {} says that it is"
     return tuple(f"{note}, {says.format(one.functions[-1].function.name)}" for one, note in notes)
-
-
-def _right_card(
-    path: Path, kernel: SourceKernel, launched: Written, options: SubjectOptions, named: str, tries: Tries
-) -> Card | None:
-    """The first card by which the kernel is right."""
-    for one in chain(candidates(kernel), candidates_elsewhere(path, kernel, options, named)):
-        if named and named not in {found.function.name for found in one.functions}:
-            continue
-        for card, question in _cards(path, kernel, one, launched, options):
-            said = f"judged by {one.told()}, called as {one.statements}; --computes says otherwise"
-            if weight(card) * _LIGHTER > tries.heavy:
-                continue
-            told = replace(card, assumed=(said, *card.assumed))
-            if is_right(told, one, tries):
-                if question:
-                    tries.asked = question
-                    break
-                return _with_ragged(path, kernel, one, launched, options, told, tries)
-            if tries.runs >= _MOST_RUNS or tries.instructions >= _MOST_INSTRUCTIONS:
-                break
-    return None
 
 
 def _only_read(kernel: SourceKernel, untouched: Set[str]) -> list[DraftParameter]:
@@ -133,117 +102,28 @@ def _mentions(body: str, pattern: str, name: str) -> bool:
     return re.search(pattern.replace("{}", re.escape(name)), body) is not None
 
 
-def is_host_function(path: Path, kernel: SourceKernel, options: SubjectOptions) -> bool:
+def is_host_function(source: GivenSource, kernel: SourceKernel) -> bool:
     """Whether the source, or another of its project, has a function of the named name that may be a reference."""
-    name = options.computes
+    name = source.options.computes
     own = kernel.machine is not None and host_function(kernel.machine.program, name) is not None
-    return own or next(candidates_elsewhere(path, kernel, options, name), None) is not None
+    return own or next(candidates_elsewhere(source, kernel, name), None) is not None
 
 
-def named_host_card(path: Path, kernel: SourceKernel, options: SubjectOptions, assumed: Sequence[str]) -> Card:
-    """The card by the host function that the user named, `options.computes`.
+def named_host_card(source: GivenSource, kernel: SourceKernel, assumed: Sequence[str]) -> Card:
+    """The card by the host function that the user named as what the kernel computes.
 
     Raises:
         ConfigurationError: it does not tell what the kernel computes.
     """
-    card, _ = host_card(path, kernel, options, assumed, options.computes)
+    path, name = source.path, source.options.computes
+    card, _ = host_card(source, kernel, assumed, name)
     if card is None:
         raise ConfigurationError(
-            f"{path}: the function '{options.computes}' does not tell what '{kernel.entry}' computes: its arrays and "
+            f"{path}: the function '{name}' does not tell what '{kernel.entry}' computes: its arrays and "
             "numbers are not the kernel's by name, or it does not run by itself",
             hint=f"write a card with `wmmadiag init {shlex.quote(str(path))} --computes python`, and in its [computes] "
-            f'host = "{path.name}", call = "{options.computes}(…)"',
+            f'host = "{path.name}", call = "{name}(…)"',
         )
-    return card
-
-
-def _cards(
-    path: Path, kernel: SourceKernel, candidate: Candidate, launched: Written, options: SubjectOptions
-) -> Iterator[tuple[Card, str]]:
-    """The cards of one candidate: by sizes, and by what arrays begin with, each with what has to be asked then."""
-    needed = launched.names(candidate)
-    counted = _threads(launched)
-    free = [one for one in _extents(candidate, launched) if one in needed and one not in counted]
-    held = [one for one in sorted(needed) if one not in free]
-    seen: list[Mapping[str, Number]] = []
-    for sizes in size_sets(free, held, kernel.usual, counted):
-        sizes |= {name: _number(text) for name, text in options.symbols.items()}
-        if sizes in seen or not _affordable(launched, sizes):
-            continue
-        seen.append(sizes)
-        try:
-            yield from _cards_at(path, kernel, candidate, launched, options, sizes)
-        except WmmadiagError:  # the functions do not compile by themselves, at any size
-            return
-
-
-def _cards_at(
-    path: Path,
-    kernel: SourceKernel,
-    candidate: Candidate,
-    launched: Written,
-    options: SubjectOptions,
-    sizes: Mapping[str, Number],
-    name: str = "small",
-) -> Iterator[tuple[Card, str]]:
-    """The cards of one candidate at some sizes, their case so named, as `_cards`.
-
-    Raises:
-        WmmadiagError: the functions do not compile by themselves.
-    """
-    extents = [value for one in _extents(candidate, launched) if isinstance(value := sizes.get(one), int) and value > 1]
-    below = min(extents, default=2)
-    probed = _probed(path, kernel, candidate, launched, options, sizes, below)
-    if probed is None:
-        return
-    counts: dict[str, Number] = {f"elements_of_{array}": count for array, count in probed.counts.items()}
-    for reading in readings(kernel, candidate, launched, probed, options.computes):
-        uses = reading.uses
-        shapes = {one.shape for one in uses.values()}
-        shown = {**sizes, **{symbol: one for symbol, one in counts.items() if symbol in shapes}}
-        text = card_text(
-            kernel, candidate, launched, uses, shown,
-            source=path.name, name=path.stem, below=below, given=probed.given, inputs=probed.inputs, case=name,
-            host=os.path.relpath(candidate.file, path.parent) if candidate.file is not None else "",
-        )  # fmt: skip
-        yield parsed_card(text, path, options, reading.said, kernel.entry), reading.asked
-
-
-def _with_ragged(
-    path: Path,
-    kernel: SourceKernel,
-    candidate: Candidate,
-    launched: Written,
-    options: SubjectOptions,
-    card: Card,
-    tries: Tries,
-) -> Card | None:
-    """A right card with a case whose sizes are no multiples of tiles, where the kernel compares its indices with them.
-
-    What it stores outside its arrays there is wrong. None where its numbers are: nobody says whether it takes them.
-    """
-    from wmmadiag.subject.check import run_case
-
-    sizes = {name: _number(str(value)) for name, value in card.cases[0].symbols.items()}
-    ragged = {name: one for name, one in sizes.items() if not name.startswith("elements_of_")}
-    for guard, step in _guards(kernel).items():
-        for name in names_in(launched.numbers.get(guard, "")) - options.symbols.keys() - _threads(launched):
-            value = ragged.get(name)
-            if isinstance(value, int) and value > step:
-                ragged[name] = value - step
-    if all(sizes[name] == one for name, one in ragged.items()):
-        return card
-    for other, _ in _cards_at(path, kernel, candidate, launched, options, ragged, RAGGED):
-        if other.assumed != card.assumed[1:]:
-            continue
-        joined = replace(other, assumed=card.assumed, cases=(*card.cases, *other.cases))
-        result = run_case(session_of(other, tries), other.cases[0], other.variants[0], None, "")[0]
-        fault = result.problem
-        outside = fault is not None and fault.kind == "out-of-bounds" and fault.message.startswith("write")
-        if result.status == "passed" or outside or result.overwritten:
-            return joined
-        tries.ragged = " ".join(f"{name}={value}" for name, value in ragged.items())
-        return None
     return card
 
 
@@ -263,64 +143,158 @@ def _threads(launched: Written) -> frozenset[str]:
     return frozenset(name for text in launched.block for name in names_in(text))
 
 
-def _extents(candidate: Candidate, launched: Written) -> list[str]:
-    """The symbols that functions or the kernel take as numbers, or arrays are sized by, in their order."""
-    words = re.findall(r"[A-Za-z_]\w*", candidate.statements)
-    texts = [launched.numbers.get(one, one) for one in words]
-    texts += [*launched.numbers.values(), *launched.sizes.values()]
-    return list(dict.fromkeys(name for text in texts for name in sorted(names_in(text))))
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A kernel that is held against host functions, with what host code says of its launch."""
 
+    source: GivenSource
+    kernel: SourceKernel
+    launched: Written
 
-def _affordable(launched: Written, sizes: Mapping[str, Number]) -> bool:
-    """Whether no array that host code makes is too large at these sizes."""
-    try:
-        counts = [evaluate(text, sizes.__getitem__) for text in launched.sizes.values()]
-    except (ExpressionError, KeyError, ValueError, ArithmeticError):
-        return False
-    return all(0 < one <= _MOST_ELEMENTS for one in counts)
-
-
-def _probed(
-    path: Path,
-    kernel: SourceKernel,
-    candidate: Candidate,
-    launched: Written,
-    options: SubjectOptions,
-    sizes: Mapping[str, Number],
-    below: int,
-) -> Probed | None:
-    """What the functions do with the arrays at some sizes; None where they do not end.
-
-    Raises:
-        WmmadiagError: they do not compile by themselves, or there is no compiler.
-    """
-    from wmmadiag.subject.reference_process import asked_probe
-
-    numbers: dict[str, tuple[float, bool]] = {name: (float(one), isinstance(one, float)) for name, one in sizes.items()}
-    arrays = candidate.arrays
-    counts: dict[str, int] = {}
-    known = [one for one in kernel.parameters if one.pointer and one.name in arrays]
-    try:
-        for one in kernel.parameters:
-            if not one.pointer:
-                element = element_type(one.dtype or "")
-                value = float(evaluate(launched.numbers[one.name], sizes.__getitem__))
-                numbers[one.name] = value, element is not None and element.is_float
-        for one in known:
-            if one.name in launched.sizes:
-                counts[arrays[one.name]] = int(evaluate(launched.sizes[one.name], sizes.__getitem__))
-    except (ExpressionError, KeyError, ValueError, ArithmeticError):
+    def right_card(self, named: str, tries: Tries) -> Card | None:
+        """The first card by which the kernel is right; `named`: the function that the user named, "" for any."""
+        for one in chain(candidates(self.kernel), candidates_elsewhere(self.source, self.kernel, named)):
+            if named and named not in {found.function.name for found in one.functions}:
+                continue
+            for card, question in self._cards(one):
+                said = f"judged by {one.told()}, called as {one.statements}; --computes says otherwise"
+                if weight(card) * _LIGHTER > tries.heavy:
+                    continue
+                told = replace(card, assumed=(said, *card.assumed))
+                if is_right(told, one, tries):
+                    if question:
+                        tries.asked = question
+                        break
+                    return self._with_ragged(one, told, tries)
+                if tries.runs >= _MOST_RUNS or tries.instructions >= _MOST_INSTRUCTIONS:
+                    break
         return None
-    question = Question(
-        candidate.file or path,
-        options.include_paths,
-        tuple(options.macros.items()),
-        candidate.statements,
-        numbers,
-        tuple(dict.fromkeys(arrays[one.name] for one in known)),
-        counts,
-        frozenset(arrays[one.name] for one in known if may_write(one, candidate)),
-        frozenset(arrays[one.name] for one in known if one.const) & candidate.written,
-        below,
-    )
-    return asked_probe(question)
+
+    def _cards(self, candidate: Candidate) -> Iterator[tuple[Card, str]]:
+        """The cards of one candidate: by sizes, and by what arrays begin with, each with what has to be asked then."""
+        needed, counted = self.launched.names(candidate), self._threads()
+        free = [one for one in self._extents(candidate) if one in needed and one not in counted]
+        held = [one for one in sorted(needed) if one not in free]
+        seen: list[Mapping[str, Number]] = []
+        for sizes in size_sets(free, held, self.kernel.usual, counted):
+            sizes |= {name: _number(text) for name, text in self.source.options.symbols.items()}
+            if sizes in seen or not self._is_affordable(sizes):
+                continue
+            seen.append(sizes)
+            try:
+                yield from self._cards_at(candidate, sizes)
+            except WmmadiagError:  # the functions do not compile by themselves, at any size
+                return
+
+    def _cards_at(
+        self, candidate: Candidate, sizes: Mapping[str, Number], name: str = "small"
+    ) -> Iterator[tuple[Card, str]]:
+        """The cards of one candidate at some sizes, their case so named, as `_cards`.
+
+        Raises:
+            WmmadiagError: the functions do not compile by themselves.
+        """
+        kernel, path = self.kernel, self.source.path
+        extents = [value for one in self._extents(candidate) if isinstance(value := sizes.get(one), int) and value > 1]
+        below = min(extents, default=2)
+        probed = self._probed(candidate, sizes, below)
+        if probed is None:
+            return
+        counts: dict[str, Number] = {f"elements_of_{array}": count for array, count in probed.counts.items()}
+        for reading in readings(kernel, candidate, self.launched, probed, self.source.options.computes):
+            shapes = {one.shape for one in reading.uses.values()}
+            shown = {**sizes, **{symbol: one for symbol, one in counts.items() if symbol in shapes}}
+            text = card_text(
+                kernel, candidate, self.launched, reading.uses, shown,
+                source=path.name, name=path.stem, below=below, given=probed.given, inputs=probed.inputs, case=name,
+                host=os.path.relpath(candidate.file, path.parent) if candidate.file is not None else "",
+            )  # fmt: skip
+            yield parsed_card(text, self.source, reading.said, kernel.entry), reading.asked
+
+    def _with_ragged(self, candidate: Candidate, card: Card, tries: Tries) -> Card | None:
+        """A right card with a case whose sizes are no multiples of tiles, where the kernel compares its indices with
+        them.
+
+        What it stores outside its arrays there is wrong. None where its numbers are: nobody says whether it takes them.
+        """
+        from wmmadiag.subject.check import run_case
+
+        sizes = {name: _number(str(value)) for name, value in card.cases[0].symbols.items()}
+        ragged = {name: one for name, one in sizes.items() if not name.startswith("elements_of_")}
+        fixed = self.source.options.symbols.keys() | self._threads()
+        for guard, step in _guards(self.kernel).items():
+            for name in names_in(self.launched.numbers.get(guard, "")) - fixed:
+                value = ragged.get(name)
+                if isinstance(value, int) and value > step:
+                    ragged[name] = value - step
+        if all(sizes[name] == one for name, one in ragged.items()):
+            return card
+        for other, _ in self._cards_at(candidate, ragged, RAGGED):
+            if other.assumed != card.assumed[1:]:
+                continue
+            result = run_case(session_of(other, tries), other.cases[0], other.variants[0], None, "")[0]
+            fault = result.problem
+            outside = fault is not None and fault.kind == "out-of-bounds" and fault.message.startswith("write")
+            if result.status == "passed" or outside or result.overwritten:
+                return replace(other, assumed=card.assumed, cases=(*card.cases, *other.cases))
+            tries.ragged = " ".join(f"{name}={value}" for name, value in ragged.items())
+            return None
+        return card
+
+    def _threads(self) -> frozenset[str]:
+        """The symbols that count threads of a block."""
+        return frozenset(name for text in self.launched.block for name in names_in(text))
+
+    def _extents(self, candidate: Candidate) -> list[str]:
+        """The symbols that functions or the kernel take as numbers, or arrays are sized by, in their order."""
+        numbers = self.launched.numbers
+        texts = [numbers.get(one, one) for one in re.findall(r"[A-Za-z_]\w*", candidate.statements)]
+        texts += [*numbers.values(), *self.launched.sizes.values()]
+        return list(dict.fromkeys(name for text in texts for name in sorted(names_in(text))))
+
+    def _is_affordable(self, sizes: Mapping[str, Number]) -> bool:
+        """Whether no array that host code makes is too large at these sizes."""
+        try:
+            counts = [evaluate(text, sizes.__getitem__) for text in self.launched.sizes.values()]
+        except (ExpressionError, KeyError, ValueError, ArithmeticError):
+            return False
+        return all(0 < one <= _MOST_ELEMENTS for one in counts)
+
+    def _probed(self, candidate: Candidate, sizes: Mapping[str, Number], below: int) -> Probed | None:
+        """What the functions do with the arrays at some sizes; None where they do not end.
+
+        Raises:
+            WmmadiagError: they do not compile by themselves, or there is no compiler.
+        """
+        from wmmadiag.subject.reference_process import asked_probe
+
+        options, launched, arrays = self.source.options, self.launched, candidate.arrays
+        numbers: dict[str, tuple[float, bool]] = {
+            name: (float(one), isinstance(one, float)) for name, one in sizes.items()
+        }
+        counts: dict[str, int] = {}
+        known = [one for one in self.kernel.parameters if one.pointer and one.name in arrays]
+        try:
+            for one in self.kernel.parameters:
+                if not one.pointer:
+                    element = element_type(one.dtype or "")
+                    value = float(evaluate(launched.numbers[one.name], sizes.__getitem__))
+                    numbers[one.name] = value, element is not None and element.is_float
+            for one in known:
+                if one.name in launched.sizes:
+                    counts[arrays[one.name]] = int(evaluate(launched.sizes[one.name], sizes.__getitem__))
+        except (ExpressionError, KeyError, ValueError, ArithmeticError):
+            return None
+        question = Question(
+            candidate.file or self.source.path,
+            options.include_paths,
+            tuple(options.macros.items()),
+            candidate.statements,
+            numbers,
+            tuple(dict.fromkeys(arrays[one.name] for one in known)),
+            counts,
+            frozenset(arrays[one.name] for one in known if may_write(one, candidate)),
+            frozenset(arrays[one.name] for one in known if one.const) & candidate.written,
+            below,
+        )
+        return asked_probe(question)

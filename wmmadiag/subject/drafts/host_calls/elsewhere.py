@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.program import HostProgram, read_program
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import folded
 from wmmadiag.subject.drafts.host_calls.candidates import (
     Candidate,
@@ -25,9 +25,6 @@ from wmmadiag.subject.drafts.host_calls.candidates import (
 )
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.project import project_files
-
-if TYPE_CHECKING:
-    from wmmadiag.subject.open_subject import SubjectOptions
 
 _DEFINED = re.compile(rb"\b([A-Za-z_]\w*)\s*\(([^;{}()]*)\)\s*\{")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -42,9 +39,7 @@ class _Near:
     path: Path
 
 
-def candidates_elsewhere(
-    path: Path, kernel: SourceKernel, options: SubjectOptions, named: str = ""
-) -> Iterator[Candidate]:
+def candidates_elsewhere(source: GivenSource, kernel: SourceKernel, named: str = "") -> Iterator[Candidate]:
     """The likeliest first, the nearest of equals; `named`: the function that the user names."""
     host = kernel.host
     if host is None or not takes_what_calls_give(kernel):
@@ -52,12 +47,12 @@ def candidates_elsewhere(
     own = kernel_words(kernel)
     asked_for = named or " ".join(sorted(own))
     if asked_for not in host.near:
-        nearest = sorted(_files(path, kernel, own, named), key=lambda one: -one.likeness)[:_MOST_READ]
+        nearest = sorted(_files(source.path, kernel, own, named), key=lambda one: -one.likeness)[:_MOST_READ]
         host.near[asked_for] = tuple(one.path for one in nearest)
     found = 0
     for other in host.near[asked_for]:
         if other not in host.others:
-            host.others[other] = _program(other, options)
+            host.others[other] = _program(GivenSource(other, source.options))
         program = host.others[other]
         for one in sorted(program.host_functions(), key=lambda one: -_likeness(words_of(one.function.name), own)):
             name = one.function.name
@@ -101,11 +96,10 @@ def _likeness(words: set[str], own: set[str]) -> float:
     return len(words & own) / max(1, len(words | own))
 
 
-def _program(path: Path, options: SubjectOptions) -> HostProgram:
+def _program(source: GivenSource) -> HostProgram:
     """A file as read; an empty program where it cannot be."""
-    from wmmadiag.compile.sources import read_text
-
+    options = source.options
     try:
-        return read_program(read_text(path), path.as_posix(), options.include_paths, options.defines)
+        return read_program(source.text, source.path.as_posix(), options.include_paths, options.defines)
     except (WmmadiagError, OSError):
         return HostProgram((), {})
