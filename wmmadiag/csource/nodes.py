@@ -64,6 +64,12 @@ def field(node: Node, name: str) -> Node | None:
     return node.child_by_field_name(name)
 
 
+def operands(node: Node) -> tuple[str, Node, Node]:
+    """The operator of a binary expression or an assignment, and what it stands between; "" of another node."""
+    sign, left, right = field(node, "operator"), field(node, "left"), field(node, "right")
+    return (sign.type, left, right) if sign is not None and left is not None and right is not None else ("", node, node)
+
+
 def bare(node: Node) -> Node:
     """An expression without the parentheses around it."""
     while node.type in _WRAPPERS and node.named_child_count == 1:

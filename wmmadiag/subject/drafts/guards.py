@@ -7,10 +7,10 @@ what it is made of, and what is known of that is by what number it can be divide
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wmmadiag.csource.nodes import Node, ancestors, bare, descendants
+from wmmadiag.csource.nodes import Node, ancestors, arguments, bare, descendants, operands
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.csource.tree import Source
 from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name
@@ -103,8 +103,8 @@ def _readers(
     for one, reader in zip(reached[1:], readers[1:], strict=True):
         names = [parameter.name for parameter in one.function.parameters]
         for caller in readers:
-            for arguments in caller.calls(one.function.name):
-                for name, passed in zip(names, arguments, strict=False):
+            for given in caller.calls(one.function.name):
+                for name, passed in zip(names, given, strict=False):
                     reader.given.setdefault(name, []).append((caller, passed))
     return readers
 
@@ -134,21 +134,25 @@ class _Reader:
     given: dict[str, list[tuple[_Reader, Node]]] = field(default_factory=dict)  # what calls pass for a parameter, where
 
     def __post_init__(self) -> None:
-        for one in descendants(self.body, "init_declarator", "assignment_expression") if self.body is not None else ():
+        for one in self._nodes("init_declarator", "assignment_expression"):
             target = child(one, "declarator") or child(one, "left")
             value = child(one, "value") or child(one, "right")
             if target is not None and value is not None and target.type == "identifier":
-                sign = child(one, "operator")
-                adds = sign is not None and self.source.text(sign) in ("+=", "-=")
-                known = self.added if adds else self.assigned
+                known = self.added if operands(one)[0] in ("+=", "-=") else self.assigned
                 known.setdefault(self.source.text(target), []).append(value)
+
+    def _nodes(self, *types: str) -> Iterator[Node]:
+        """The nodes of these types in the body."""
+        return descendants(self.body, *types) if self.body is not None else iter(())
+
+    def _called(self, call: Node) -> str:
+        """The name of what a call calls."""
+        called = child(call, "function")
+        return plain_name(self.source.words(called)) if called is not None else ""
 
     def calls(self, name: str) -> Iterator[list[Node]]:
         """The arguments of each call of a function."""
-        for one in descendants(self.body, "call_expression") if self.body is not None else ():
-            called, arguments = child(one, "function"), child(one, "arguments")
-            if called is not None and arguments is not None and plain_name(self.source.words(called)) == name:
-                yield list(arguments.named_children)
+        yield from (arguments(one) for one in self._nodes("call_expression") if self._called(one) == name)
 
     def sizes(self, name: str, depth: int) -> Iterator[str]:
         """The kernel's own names of a number: of a parameter, what calls pass for it."""
@@ -160,11 +164,9 @@ class _Reader:
 
     def comparisons(self) -> Iterator[tuple[str, Node]]:
         """(name of a number, what is compared with it), the conditions of loops left out."""
-        for one in descendants(self.body, "binary_expression") if self.body is not None else ():
-            sign, left, right = child(one, "operator"), child(one, "left"), child(one, "right")
-            if sign is None or left is None or right is None or self.source.text(sign) not in _COMPARISONS:
-                continue
-            if self._bounds_a_loop(one) or self._asserted(one):
+        for one in self._nodes("binary_expression"):
+            sign, left, right = operands(one)
+            if sign not in _COMPARISONS or self._bounds_a_loop(one) or self._asserted(one):
                 continue
             for size, index in ((right, left), (left, right)):
                 if bare(index).type != "number_literal":
@@ -179,17 +181,13 @@ class _Reader:
             return set()
         if inner.type == "identifier":
             held = self.assigned.get(self.source.text(inner), [])
-        elif inner.type == "call_expression":
-            called, arguments = child(inner, "function"), child(inner, "arguments")
-            least = called is not None and plain_name(self.source.words(called)) == "min"
-            held = list(arguments.named_children) if least and arguments is not None else []
         else:
-            held = []
+            held = arguments(inner) if inner.type == "call_expression" and self._called(inner) == "min" else []
         return {name for one in held for name in self._bounded_by(one, depth - 1)}
 
     def steps(self) -> Iterator[tuple[str, int]]:
         """(name of a number, the step) of loops to it and of divisions of it."""
-        for one in descendants(self.body, "for_statement", "binary_expression") if self.body is not None else ():
+        for one in self._nodes("for_statement", "binary_expression"):
             size, by = self._loop(one) if one.type == "for_statement" else self._division(one)
             name = self._name(size) if size is not None else ""
             step = self.multiple(by, _DEEPEST) if name and by is not None else None
@@ -198,7 +196,7 @@ class _Reader:
 
     def turns(self) -> Iterator[tuple[str, int | None]]:
         """(name of a number, the step) of loops to it and of divisions that round up; None of those that do not."""
-        for one in descendants(self.body, "for_statement", "binary_expression") if self.body is not None else ():
+        for one in self._nodes("for_statement", "binary_expression"):
             rounded = one.type == "for_statement"
             size, by = self._loop(one) if rounded else self._division(one)
             sizes: set[str] = set()
@@ -213,8 +211,8 @@ class _Reader:
 
     def _division_up(self, node: Node) -> tuple[str, Node | None]:
         """`(size + step - 1) / step`; "" for what is no such division."""
-        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
-        if sign is None or left is None or right is None or self.source.text(sign) != "/" or self._is_varying(right):
+        sign, left, right = operands(node)
+        if sign != "/" or self._is_varying(right):
             return "", None
         named = {self.source.text(one) for one in descendants(left, "identifier")}
         own = named - {self.source.text(one) for one in (right, *descendants(right, "identifier"))}
@@ -223,7 +221,7 @@ class _Reader:
 
     def strides(self) -> Iterator[tuple[str, int]]:
         """(name of a number, the step) of loops to it that each thread begins at a place of its own."""
-        for one in descendants(self.body, "for_statement") if self.body is not None else ():
+        for one in self._nodes("for_statement"):
             size, begin, by = self._parts(one)
             if by is not None and begin is not None and self._is_varying(begin):
                 yield self._name(size) if size is not None else "", self._number(by)
@@ -231,9 +229,9 @@ class _Reader:
     def _number(self, node: Node) -> int:
         """A product of constants; 0 of anything else."""
         node = bare(node)
-        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
-        if node.type == "binary_expression" and sign is not None and left is not None and right is not None:
-            return self._number(left) * self._number(right) if self.source.text(sign) == "*" else 0
+        sign, left, right = operands(node)
+        if sign and node.type == "binary_expression":
+            return self._number(left) * self._number(right) if sign == "*" else 0
         text = self.source.words(node).replace(" ", "")
         known = self.constants.get(text, int(text) if text.isdecimal() else 0)
         return int(known) if known == int(known) else 0
@@ -253,23 +251,18 @@ class _Reader:
         first, condition, update = child(node, "initializer"), child(node, "condition"), child(node, "update")
         if first is None or condition is None or update is None or update.type != "assignment_expression":
             return None, None, None
-        index, bound = child(condition, "left"), child(condition, "right")
-        sign, by = child(update, "operator"), child(update, "right")
+        compares, index, bound = operands(condition)
+        sign, _, by = operands(update)
         begins = next(descendants(first, "init_declarator", "assignment_expression"), None)
         begin = (child(begins, "value") or child(begins, "right")) if begins is not None else None
-        if index is None or bound is None or sign is None or by is None or begin is None:
-            return None, None, None
-        name = self.source.text(index)
-        if self.source.text(sign) != "+=" or self.source.words(update).split()[0] != name:
-            return None, None, None
-        return bound, begin, by
+        counts = bool(compares) and sign == "+=" and self.source.words(update).split()[0] == self.source.text(index)
+        return (bound, begin, by) if counts and begin is not None else (None, None, None)
 
     def _division(self, node: Node) -> tuple[Node | None, Node | None]:
         """`size / step`; none of what is no division."""
-        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
-        if sign is None or left is None or right is None or self.source.text(sign) != "/":
-            return None, None
-        return (None, None) if bare(left).type == "binary_expression" or self._is_varying(right) else (left, right)
+        sign, left, right = operands(node)
+        plain = sign == "/" and bare(left).type != "binary_expression" and not self._is_varying(right)
+        return (left, right) if plain else (None, None)
 
     def _is_varying(self, node: Node) -> bool:
         """Whether a number depends on the thread or the launch, or on what changes."""
@@ -294,9 +287,9 @@ class _Reader:
 
     def divided(self) -> Iterator[str]:
         """Numbers of which the code asks whether they are multiples of something."""
-        for one in descendants(self.body, "binary_expression") if self.body is not None else ():
-            sign, left = child(one, "operator"), child(one, "left")
-            if sign is not None and left is not None and self.source.text(sign) == "%":
+        for one in self._nodes("binary_expression"):
+            sign, left, _ = operands(one)
+            if sign == "%":
                 name = self._name(left)
                 tested = one.parent is not None and one.parent.type in (
                     "binary_expression", "condition_clause", "parenthesized_expression", "unary_expression"
@@ -318,8 +311,7 @@ class _Reader:
     def _asserted(self, node: Node) -> bool:
         for around in ancestors(node):
             if around.type == "call_expression":
-                called = child(around, "function")
-                name = plain_name(self.source.words(called)) if called is not None else ""
+                name = self._called(around)
                 if name == "assert" or "CHECK" in name.upper():
                     return True
             if around.type == "compound_statement":
@@ -348,9 +340,7 @@ class _Reader:
 
     def _cast(self, node: Node) -> Node | None:
         """What `int64_t(x)` and `static_cast<int>(x)` make a number of a type of; None for another call."""
-        called, arguments = child(node, "function"), child(node, "arguments")
-        name = plain_name(self.source.words(called)) if called is not None else ""
-        held = list(arguments.named_children) if arguments is not None else []
+        name, held = self._called(node), arguments(node)
         return held[0] if len(held) == 1 and (name == "static_cast" or name in _INTEGERS) else None
 
     def _of_name(self, node: Node, depth: int) -> int | None:
@@ -358,38 +348,30 @@ class _Reader:
         if text.partition(".")[0] in self.ones:
             return 1
         if text in self.assigned:
-            found = 0
-            for value in self.assigned[text]:
-                step = self.multiple(value, depth - 1)
-                if step is None:
-                    return None
-                found = math.gcd(found, step)
-            for value in self.added.get(text, ()) if found != 1 else ():  # any number stays one, whatever is added
-                step = self.multiple(value, depth - 1)
-                if step is None:
-                    return None
-                found = math.gcd(found, step)
-            return found
+            own = _divisor(self.multiple(value, depth - 1) for value in self.assigned[text])
+            if own in (None, 1):  # any number stays one, whatever is added
+                return own
+            return _divisor([own, *(self.multiple(value, depth - 1) for value in self.added.get(text, ()))])
         if text in self.given:
-            steps = [caller.multiple(passed, depth - 1) for caller, passed in self.given[text]]
-            return None if None in steps else math.gcd(*(one for one in steps if one is not None))
+            return _divisor(caller.multiple(passed, depth - 1) for caller, passed in self.given[text])
         known = self.constants.get(text.replace(" ", ""))
         return int(known) if known is not None and known == int(known) else None
 
     def _of_operation(self, node: Node, depth: int) -> int | None:
-        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
-        if sign is None or left is None or right is None:
+        op, left, right = operands(node)
+        if not op:
             return None
-        op = self.source.text(sign)
         a, b = self.multiple(left, depth - 1), self.multiple(right, depth - 1)
         if op in ("+", "-"):
-            if 1 in (a, b):  # whatever is added to any number
-                return 1
-            return None if a is None or b is None else math.gcd(a, b)
-        if op == "*":
-            return None if a is None or b is None else a * b
+            return 1 if 1 in (a, b) else _divisor([a, b])  # whatever is added to any number
         if op in ("/", "%", ">>", "&"):  # of a thread's index, any number
             return 1 if a is not None else None
-        if op == "<<":
-            return None if a is None or b is None else a << min(b, 64)
-        return None
+        if op not in ("*", "<<") or a is None or b is None:
+            return None
+        return a * b if op == "*" else a << min(b, 64)
+
+
+def _divisor(steps: Iterable[int | None]) -> int | None:
+    """What numbers are multiples of that are multiples of these; None where one is not known."""
+    every = list(steps)
+    return None if None in every else math.gcd(*(one for one in every if one is not None))
