@@ -8,146 +8,108 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import count
 from typing import TypeAlias
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-_SKIPPED = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
-_BARE = re.compile(r"[\w-]*")
-_SKIPPED_IN_LINE = re.compile(r"(?:[ \t]+|#[^\n]*)*")
+# Strings of several lines and of one, then brackets, signs and ends of lines, comments, and what stands in between.
+_TOKEN = re.compile(
+    r"'''.*?'''+|\"\"\"(?:\\.|[^\\])*?\"\"\"+|'[^']*'|\"(?:\\.|[^\"\\])*\""
+    r"|[\[\]{}=,.\n]|#[^\n]*|[^\s\[\]{}=,.#\"']+",
+    re.DOTALL,
+)
 
 
 def key_lines(text: str) -> Mapping[KeyPath, int]:
     """Line (1-based) of each key, table header and array element, by path: ("cases", 0, "S") → 17."""
-    scanner = _Scanner(text)
-    scanner.document()
-    return scanner.lines
+    return _Scanner(text).lines
 
 
 class _Scanner:
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
-        self.line = 1
         self.lines: dict[KeyPath, int] = {}
-        self.array_tables: dict[KeyPath, int] = {}
-
-    def peek(self, length: int = 1) -> str:
-        return self.text[self.position : self.position + length]
-
-    def advance(self, count: int = 1) -> str:
-        taken = self.text[self.position : self.position + count]
-        self.line += taken.count("\n")
-        self.position += count
-        return taken
-
-    def skip(self, blanks: re.Pattern[str] = _SKIPPED) -> None:
-        """Blanks and comments."""
-        found = blanks.match(self.text, self.position)
-        assert found is not None  # nothing is as good as a blank
-        if found.end() > self.position:
-            self.advance(found.end() - self.position)
-
-    def document(self) -> None:
+        self._last: dict[KeyPath, int] = {}  # array of tables → index of the last one so far
+        self._left: list[tuple[str, int]] = []  # tokens with their lines, the next one at the end
+        line = 1
+        for token in _TOKEN.findall(text):
+            if not token.startswith("#"):
+                self._left.append((token, line))
+            line += token.count("\n")
+        self._left.reverse()
         table: KeyPath = ()
-        while True:
-            self.skip()
-            if not self.peek():
-                return
-            if self.peek() == "[":
-                table = self.header()
+        while self._left:
+            if self._next() == "\n":
+                self._left.pop()
+            elif self._next() == "[":
+                table = self._header()
             else:
-                self.pair(table)
+                self._pair(table)
 
-    def header(self) -> KeyPath:
-        line = self.line
-        array = self.peek(2) == "[["
-        self.advance(2 if array else 1)
-        keys = self.keys()
-        self.skip(_SKIPPED_IN_LINE)
-        self.advance(2 if array else 1)
+    def _next(self) -> str:
+        """The token to be taken next, "" at the end."""
+        return self._left[-1][0] if self._left else ""
+
+    def _take(self) -> tuple[str, int]:
+        return self._left.pop() if self._left else ("", 0)
+
+    def _header(self) -> KeyPath:
+        _, line = self._take()
+        array = self._next() == "["
+        if array:
+            self._take()
         path: KeyPath = ()
-        for depth, key in enumerate(keys):
+        keys = self._keys()
+        for depth, key in enumerate(keys, 1):
             path = (*path, key)
-            if array and depth == len(keys) - 1:
-                self.array_tables[path] = self.array_tables.get(path, -1) + 1
+            if array and depth == len(keys):
                 self.lines.setdefault(path, line)
-            if path in self.array_tables:
-                path = (*path, self.array_tables[path])
+                self._last[path] = self._last.get(path, -1) + 1
+            if path in self._last:
+                path = (*path, self._last[path])
         self.lines.setdefault(path, line)
+        for _ in "]]" if array else "]":
+            self._take()
         return path
 
-    def keys(self) -> list[str]:
+    def _keys(self) -> list[str]:
+        """The parts of a dotted key."""
         found = []
         while True:
-            self.skip(_SKIPPED_IN_LINE)
-            if self.peek() in ("'", '"'):
-                found.append(self.string())
-            else:
-                bare = _BARE.match(self.text, self.position)
-                assert bare is not None  # no letter is as good as one
-                self.advance(len(bare[0]) or 1)  # not valid TOML after all: never stand still
-                found.append(bare[0] or self.text[self.position - 1 : self.position])
-            self.skip(_SKIPPED_IN_LINE)
-            if self.peek() != ".":
+            key, _ = self._take()
+            found.append(key[1:-1] if key.startswith(("'", '"')) else key)
+            if self._next() != ".":
                 return found
-            self.advance()
+            self._take()
 
-    def pair(self, table: KeyPath) -> None:
-        line = self.line
-        path = table
-        for key in self.keys():
+    def _pair(self, table: KeyPath) -> None:
+        line, path = self._left[-1][1], table
+        for key in self._keys():
             path = (*path, key)
             self.lines.setdefault(path, line)
-        self.skip(_SKIPPED_IN_LINE)
-        self.advance()  # =
-        self.value(path)
+        self._take()  # =
+        self._value(path)
 
-    def value(self, path: KeyPath) -> None:
-        self.skip(_SKIPPED_IN_LINE)
-        self.lines.setdefault(path, self.line)
-        if self.peek() == "[":
-            self.advance()
-            index = 0
-            while True:
-                self.skip()
-                if self.peek() in ("]", ""):
-                    self.advance()
+    def _value(self, path: KeyPath) -> None:
+        opened, line = self._take()
+        self.lines.setdefault(path, line)
+        if opened == "[":
+            for index in count():
+                if self._closes("]"):
                     return
-                if self.peek() == ",":
-                    self.advance()
-                    continue
-                self.value((*path, index))
-                index += 1
-        elif self.peek() == "{":
-            self.advance()
-            while True:
-                self.skip()
-                if self.peek() in ("}", ""):
-                    self.advance()
-                    return
-                if self.peek() == ",":
-                    self.advance()
-                    continue
-                self.pair(path)
-        elif self.peek() in ("'", '"'):
-            self.string()
-        else:
-            start = self.position
-            while self.peek() and self.peek() not in ",]}#\n":
-                self.advance()
-            if self.position == start:
-                self.advance()
+                self._value((*path, index))
+        elif opened == "{":
+            while not self._closes("}"):
+                self._pair(path)
+        else:  # a date and a number may be several tokens
+            while self._next() not in (",", "]", "}", "\n", ""):
+                self._take()
 
-    def string(self) -> str:
-        quote = self.peek()
-        fence = quote * 3 if self.peek(3) == quote * 3 else quote
-        self.advance(len(fence))
-        start = self.position
-        while self.peek() and self.peek(len(fence)) != fence:
-            self.advance(2 if quote == '"' and self.peek() == "\\" else 1)
-        content = self.text[start : self.position]
-        self.advance(len(fence))
-        while len(fence) == 3 and self.peek() == quote:  # """" ends with a quote of its own
-            self.advance()
-        return content
+    def _closes(self, bracket: str) -> bool:
+        """Whether a bracket comes next, ends of lines and commas aside; then it is taken."""
+        while self._next() in (",", "\n"):
+            self._take()
+        closes = self._next() in (bracket, "")
+        if closes:
+            self._take()
+        return closes
