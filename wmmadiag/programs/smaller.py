@@ -161,11 +161,12 @@ def arguments_for(kernel: str, host: HostRead) -> list[list[str]]:
 def host_of(path: Path, options: CompileOptions, kernel: str) -> HostRead | None:
     """A source's host code as read, compiled so; None where it cannot be."""
     from wmmadiag.subject.drafts.derive import kernel_of
+    from wmmadiag.subject.drafts.given_source import GivenSource
     from wmmadiag.subject.open_subject import SubjectOptions
 
     macros = {name: value or "" for name, value in options.macros.items()}
     asked = SubjectOptions(entry=kernel, include_paths=tuple(options.include_paths), macros=macros)
     try:
-        return kernel_of(path, asked).host
+        return kernel_of(GivenSource(path, asked)).host
     except WmmadiagError:
         return None
