@@ -15,7 +15,7 @@ from wmmadiag.compile.missing import where_to_find
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.sources import SourceFile
-from wmmadiag.compile.standard import likely_headers, missing_headers
+from wmmadiag.compile.standard import from_libcu, likely_headers, missing_headers
 from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
 
@@ -102,6 +102,7 @@ class Attempts:
                 progress = self._skip(expression[1], error, errors) or progress
             else:
                 progress = self._refuse(error) or progress
+        progress = progress or self._bring(errors)
         if not progress and self.expressions:
             # An instantiation that the host code may never make: the plain kernels are worth having without it.
             first = errors[0] if errors else None
@@ -186,6 +187,19 @@ class Attempts:
                     self._texts.pop(key, None)
                     found = True
         return found
+
+    def _bring(self, errors: Sequence[Diagnostic]) -> bool:
+        """Read first what of the standard library device code misses, what was taken for host code included."""
+        hidden = [(key, extent, one) for key, some in self.refused.items() for extent, one in some.items()]
+        lacking = [(key, extent, one) for key, extent, one in hidden if from_libcu([one])]
+        wanted = from_libcu([*errors, *(one for _, _, one in lacking)]) - set(self.standard)
+        if not wanted:
+            return False
+        self.standard += sorted(wanted)
+        for key, extent, _ in lacking:
+            del self.refused[key][extent]
+            self._texts.pop(key, None)
+        return True
 
     def _in_operand(self, error: Diagnostic) -> bool:
         file = self._files.get(error.place.file)

@@ -24,7 +24,7 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.precompiled import in_use, precompiling
 from wmmadiag.compile.sources import SourceTree, in_memory
-from wmmadiag.compile.standard import stand_in
+from wmmadiag.compile.standard import stand_in, text_of
 from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lambdas import NAME, appended, opening_edits
@@ -106,6 +106,7 @@ def build(
         texts = attempts.texts()
         root, headers = in_memory(tree, texts, _opened(own, classes, texts))
         headers.update(_stubs(tree, empty))
+        headers.update(_named(attempts.standard))
         standard = attempts.standard if behind is None else [*attempts.standard, ASK]
         flags = nvrtc_options(options, tools, tree, standard, cubin=cubin)
         if options.precompiled is not None:
@@ -157,6 +158,11 @@ def _stubs(tree: SourceTree, names: Sequence[str]) -> dict[str, bytes]:
     return {one: brought(one) if is_host_header(one) else stand_in(tree) for one in names}
 
 
+def _named(standard: Sequence[str]) -> dict[str, bytes]:
+    """The texts of those headers that are no files."""
+    return {name: text for name in standard if (text := text_of(name)) is not None}
+
+
 def rebuild(
     built: Built, edits: Mapping[str, Sequence[ByteEdit]], before: str, options: CompileOptions, tools: Toolchain
 ) -> str | None:
@@ -170,6 +176,7 @@ def rebuild(
     ]
     root, headers = in_memory(tree, built.texts, edits)
     headers.update(_stubs(tree, built.empty))
+    headers.update(_named(built.standard))
     headers[name] = f'#include "{PRELUDE}"\n{before}'.encode()
     result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=built.expressions)
     return result.ptx if result.ok else None

@@ -10,23 +10,58 @@ from wmmadiag.compile.sources import SourceTree
 
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _NO_MEMBER = re.compile(r'namespace "std" has no member (?:class )?"(\w+)"')
-# Member of std → the header of ours that has it. ISO C++, "Headers".
-_MEMBERS: Mapping[str, str] = {
-    **dict.fromkeys(("min", "max", "clamp"), "algorithm"),
-    **dict.fromkeys(("swap", "pair", "make_pair", "exchange", "index_sequence", "make_index_sequence"), "utility"),
-    **dict.fromkeys(("move", "forward", "declval", "integer_sequence", "make_integer_sequence"), "utility"),
-    **dict.fromkeys(
-        ("is_same", "is_same_v", "conditional", "conditional_t", "enable_if", "enable_if_t"), "type_traits"
-    ),
-    **dict.fromkeys(("integral_constant", "true_type", "false_type", "decay_t", "remove_reference_t"), "type_traits"),
-    **dict.fromkeys(
-        ("is_integral_v", "is_floating_point_v", "is_convertible_v", "void_t", "remove_cv_t"), "type_traits"
-    ),
-    **dict.fromkeys(("is_trivially_copyable", "is_trivially_copyable_v", "bool_constant"), "type_traits"),
-    **dict.fromkeys(("tuple", "make_tuple", "get", "tie", "tuple_size", "tuple_element"), "wmmadiag_tuple.h"),
-    "numeric_limits": "limits",
+# Header of ours → the members of std that it has. ISO C++, "Headers".
+_OURS = {
+    "algorithm": "min max clamp",
     "array": "array",
+    "functional": "plus minus multiplies divides modulus bit_and bit_or bit_xor equal_to not_equal_to less greater"
+    " less_equal greater_equal logical_and logical_or negate bit_not logical_not identity invoke",
+    "limits": "numeric_limits",
+    "type_traits": "integral_constant bool_constant true_type false_type void_t type_identity type_identity_t enable_if"
+    " enable_if_t conditional conditional_t decay decay_t common_type common_type_t invoke_result invoke_result_t"
+    " make_signed make_signed_t make_unsigned make_unsigned_t underlying_type underlying_type_t aligned_storage"
+    " aligned_storage_t conjunction conjunction_v disjunction disjunction_v negation negation_v alignment_of"
+    " alignment_of_v rank rank_v extent extent_v is_constant_evaluated has_virtual_destructor",
+    "utility": "swap exchange as_const pair make_pair move forward declval integer_sequence make_integer_sequence"
+    " index_sequence make_index_sequence index_sequence_for in_place in_place_t",
+    "wmmadiag_tuple.h": "tuple make_tuple tie get tuple_size tuple_size_v tuple_element tuple_element_t tuple_cat apply"
+    " forward_as_tuple ignore make_from_tuple",
 }
+_MEMBERS = {name: header for header, names in _OURS.items() for name in names.split()}
+# The rest of type_traits.
+_TRAITS = re.compile(r"(?:is|add|remove)_\w+")
+# Header of libcu++, which takes its second to compile → what it has that nvcc lets device code use of the host's
+# library (`--expt-relaxed-constexpr`): its `cuda::std` stands for that. ISO C++23, "Library index", what is constexpr.
+_LIBCU = {
+    "algorithm": "adjacent_find all_of any_of binary_search copy copy_backward copy_if copy_n count count_if equal"
+    " equal_range fill fill_n find find_end find_first_of find_if find_if_not for_each for_each_n generate generate_n"
+    " includes is_heap is_partitioned is_permutation is_sorted is_sorted_until iter_swap lexicographical_compare"
+    " lower_bound make_heap max_element merge min_element minmax minmax_element mismatch move_backward"
+    " next_permutation none_of partial_sort partition partition_point pop_heap prev_permutation push_heap remove"
+    " remove_copy remove_if replace replace_if reverse reverse_copy rotate search search_n set_difference"
+    " set_intersection set_union sort_heap swap_ranges transform unique unique_copy upper_bound",
+    "bit": "bit_cast popcount countl_zero countl_one countr_zero countr_one bit_ceil bit_floor bit_width has_single_bit"
+    " rotl rotr byteswap endian",
+    "bitset": "bitset",
+    "cmath": "lerp",
+    "complex": "complex arg conj norm polar proj real imag",
+    "expected": "expected unexpected",
+    "functional": "reference_wrapper ref cref not_fn",
+    "iterator": "distance next prev advance size ssize data empty begin end cbegin cend rbegin rend reverse_iterator"
+    " make_reverse_iterator iterator_traits",
+    "memory": "addressof",
+    "numeric": "accumulate inner_product iota gcd lcm midpoint partial_sum adjacent_difference reduce transform_reduce"
+    " inclusive_scan exclusive_scan",
+    "optional": "optional nullopt nullopt_t make_optional",
+    "ratio": "ratio",
+    "span": "span dynamic_extent as_bytes",
+    "string_view": "string_view basic_string_view",
+    "utility": "to_underlying unreachable cmp_equal cmp_not_equal cmp_less cmp_greater cmp_less_equal cmp_greater_equal"
+    " in_range",
+    "variant": "variant visit holds_alternative get_if monostate variant_size variant_size_v variant_alternative_t",
+}
+_OF_LIBCU = {name: header for header, names in _LIBCU.items() for name in names.split()}
+_LIBCU_STUB = re.compile(r"wmmadiag_std/(\w+)")
 # What a library reads only where its compiler is not NVRTC is told by the names that follow from it.
 _LIBRARIES: Mapping[str, str] = {
     "curand": "curand_kernel.h",
@@ -55,13 +90,28 @@ def missing_headers(errors: Iterable[Diagnostic]) -> set[str]:
     for error in errors:
         member, name = _NO_MEMBER.search(error.message), _UNDEFINED.search(error.message)
         macro = _MACROS.fullmatch(name[1]) if name else None
-        if member and member[1] in _MEMBERS:
-            found.add(_MEMBERS[member[1]])
+        if member and (member[1] in _MEMBERS or _TRAITS.fullmatch(member[1])):
+            found.add(_MEMBERS.get(member[1], "type_traits"))
         elif header := next((one for begin, one in _LIBRARIES.items() if name and name[1].startswith(begin)), ""):
             found.add(header)
         elif macro and macro.lastgroup:
             found.add(macro.lastgroup)
     return found
+
+
+def from_libcu(errors: Iterable[Diagnostic]) -> set[str]:
+    """The names of headers (`text_of` has their texts) that bring members of std which some errors find missing."""
+    members = (_NO_MEMBER.search(error.message) for error in errors)
+    return {f"wmmadiag_std/{one[1]}" for one in members if one and one[1] in _OF_LIBCU}
+
+
+def text_of(name: str) -> bytes | None:
+    """The text of such a header; None for any other."""
+    found = _LIBCU_STUB.fullmatch(name)
+    if found is None:
+        return None
+    lines = (f"#include <cuda/std/{_OF_LIBCU[found[1]]}>", f"namespace std {{ using cuda::std::{found[1]}; }}", "")
+    return "\n".join(lines).encode()
 
 
 def stand_in(tree: SourceTree) -> bytes:
