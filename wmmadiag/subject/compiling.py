@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.model import Compilation, source_name
 from wmmadiag.compile.options import CompileOptions, CompilerName
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.results.model import CompiledVariant, KernelReport, ResourceUse
@@ -54,7 +54,6 @@ class SubjectCompiler:
             ConfigurationError: a header is replaced, and the compiler is nvcc, which reads headers itself.
         """
         from wmmadiag.compile.driver import compile_text
-        from wmmadiag.compile.model import source_name
         from wmmadiag.compile.sources import read_text
 
         own = path.resolve()

@@ -13,7 +13,7 @@ from pathlib import Path
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.alternatives import Nearest
+from wmmadiag.subject.alternatives import Nearest, right_alternative
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.asking import (
     NotDerived,
@@ -105,8 +105,6 @@ def _together(source: GivenSource) -> Card | None:
         ConfigurationError: the user named such a function, and no card can be derived.
         SeveralKernelsError: nobody can say what they compute together; each of them is judged alone.
     """
-    from wmmadiag.subject.alternatives import right_alternative
-
     options = source.options
     if not source.text.strip() or options.grid or options.block:
         return None
@@ -141,8 +139,6 @@ def _names(parts: Sequence[str]) -> list[str]:
 
 def _is_right_alone(source: GivenSource) -> bool:
     """Whether one kernel of several, which is named, computes what the user says."""
-    from wmmadiag.subject.alternatives import right_alternative
-
     try:
         return right_alternative(_derived_card(*where_launched(source, kernel_of(source)))) is not None
     except WmmadiagError:
@@ -151,8 +147,6 @@ def _is_right_alone(source: GivenSource) -> bool:
 
 def _as_commented(source: GivenSource, kernel: SourceKernel) -> Card:
     """The card by the launch in a comment; by none of it where that makes the kernel right, as comments grow old."""
-    from wmmadiag.subject.alternatives import right_alternative
-
     plain = kernel_of(source, comments=False)
     made: list[Card | WmmadiagError] = []
     for one in (kernel, plain):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice, product
 
+from wmmadiag.compile.ask.questions import ValueOf
 from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.csource.nodes import Node, bare, descendants
 from wmmadiag.csource.variables import declared
@@ -114,7 +115,6 @@ def _admitted(
 ) -> Iterator[Mapping[str, str]]:
     """The combinations of arguments that break nothing that the code demands; first those of which that is known."""
     from wmmadiag.compile.ask.answers import Constant
-    from wmmadiag.compile.ask.questions import ValueOf
     from wmmadiag.compile.ask.scope import scope_at
 
     demands = list(_demands(found))

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.ask.questions import ValueOf
 from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.hostcode.classes import bind_parameters
@@ -321,7 +322,6 @@ def _asking(source: GivenSource) -> Callable[[Sequence[tuple[str, AskScope]]], S
 
     def answer(questions: Sequence[tuple[str, AskScope]]) -> Sequence[Number | None]:
         from wmmadiag.compile.ask.answers import Constant
-        from wmmadiag.compile.ask.questions import ValueOf
 
         asked = [ValueOf(text, scope) for text, scope in questions]
         answers = source.answers(asked)

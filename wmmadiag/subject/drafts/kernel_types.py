@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.ask.questions import Parameters, ParameterType, TypeOf
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.errors import WmmadiagError
@@ -81,7 +82,6 @@ def typed(parameters: list[DraftParameter], kernel: str, source: GivenSource) ->
 def known_types(kernel: str, source: GivenSource) -> Sequence[TypeFacts] | None:
     """The types of a kernel's parameters as the compiler knows it by its name expression; None where it does not."""
     from wmmadiag.compile.ask.answers import KernelParameters
-    from wmmadiag.compile.ask.questions import Parameters
 
     answer = source.answers([Parameters(kernel)]).get(Parameters(kernel))
     return answer.types if isinstance(answer, KernelParameters) else None
@@ -95,7 +95,6 @@ def laying(
     def laid(indices: Sequence[int]) -> Mapping[int, ClassLayout | str]:
         from wmmadiag.compile.ask.answers import Unanswered
         from wmmadiag.compile.ask.layout import layouts
-        from wmmadiag.compile.ask.questions import ParameterType, TypeOf
 
         roots = {index: ParameterType(kernel, index) for index in indices}
         expected: dict[ParameterType | TypeOf, str] = {root: parameters[index].c_type for index, root in roots.items()}

@@ -10,7 +10,7 @@ from itertools import islice, product
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.alternatives import Nearest
+from wmmadiag.subject.alternatives import Nearest, ReadingWork, other_work, right_one
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_session import CardSession, session_for
 from wmmadiag.subject.drafts.accumulators import with_accumulators
@@ -48,7 +48,6 @@ def tried_card(
         promised: words of the kernel's name; a card that leaves out what they speak of is none.
     """
     from wmmadiag.compile.kernel_code import multiplies
-    from wmmadiag.subject.alternatives import ReadingWork, other_work, right_one
 
     def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
         for counted, one in completed(source, kernel, operation):
