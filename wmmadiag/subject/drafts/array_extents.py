@@ -15,12 +15,21 @@ import numpy as np
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.hostcode.types import bytes_of
-from wmmadiag.hostcode.values import Pointer
-from wmmadiag.numerics.element_types import element_type
+from wmmadiag.hostcode.values import Pointer, Value
+from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.guess import roles_for, symbol_for
+from wmmadiag.subject.drafts.guess import DraftParameter, roles_for, symbol_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.model import DraftArgument
+
+
+def room_for(parameter: DraftParameter, passed: Value | None) -> Term | None:
+    """How many elements host code makes room for behind what it passes for an array; None where it does not say."""
+    element = element_type(parameter.dtype or "")
+    if not isinstance(passed, Pointer) or passed.buffer.size is None or element is None:
+        return None
+    room = terms.combined("/", passed.buffer.size, terms.number(storage_dtype(element).itemsize))
+    return terms.combined("-", room, passed.offset)
 
 
 def allocated(kernel: SourceKernel, operation: str) -> Mapping[str, int]:

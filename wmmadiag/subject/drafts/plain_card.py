@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import groupby
@@ -11,12 +10,13 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import Pointer, Value
-from wmmadiag.numerics.element_types import element_type, storage_dtype
+from wmmadiag.numerics.element_types import element_type
+from wmmadiag.subject.drafts.array_extents import room_for
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
 from wmmadiag.subject.drafts.model import Wishes
-from wmmadiag.subject.drafts.text import toml_value
+from wmmadiag.subject.drafts.text import quoted, toml_list, toml_value
 
 # Unit roundoff, IEEE 754 and bfloat16; sums of narrower products err more than an f32 output's own rounding.
 _ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-11, "f64": 2.0**-40}
@@ -47,7 +47,7 @@ def plain_card(
     meant = _meanings(kernel, symbols)
     outputs = [one.name for one in kernel.parameters if one.pointer and not one.const]
     entry = re.sub(r"\{([^{}]*)\}", lambda found: "{" + _told(meant, terms.parsed(found[1])) + "}", kernel.entry)
-    lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}", f"entry = {_quoted(entry)}", ""]
+    lines = ["format = 1", f"name = {quoted(name)}", f"source = {quoted(source)}", f"entry = {quoted(entry)}", ""]
     if operation == "python":
         file = f"{_identifier(name)}_reference.py"
         lines += [
@@ -74,10 +74,10 @@ def plain_card(
             found = [_told(meant, shapes[key].members[axis].value) for axis in "xyz"]
         while len(found) > 1 and found[-1] == "1":
             found.pop()
-        lines.append(f"{key} = [{', '.join(toml_value(one) for one in found)}]")
+        lines.append(f"{key} = {toml_list(found)}")
     shared = "0" if kernel.launch is None else _told(meant, kernel.launch.shared)
     lines += [f"shared = {toml_value(wishes.shared or shared)}  # dynamic shared memory, bytes", ""]
-    lines += ["[computes]", f"operation = {_quoted(operation)}"]
+    lines += ["[computes]", f"operation = {quoted(operation)}"]
     if operation == "python":
         lines += [f'python = "{_identifier(name)}_reference.py:reference"', "", *_tolerance(kernel, outputs)]
     lines += ["", "[[cases]]", 'name = "small"']
@@ -154,11 +154,8 @@ class _ShownArray:
 
     def shape(self) -> str:
         """How many elements host code makes room for, as an expression; "TODO" where it does not say."""
-        element = element_type(self.parameter.dtype or "")
-        if not isinstance(self.passed, Pointer) or self.passed.buffer.size is None or element is None:
-            return "TODO"
-        room = terms.combined("/", self.passed.buffer.size, terms.number(storage_dtype(element).itemsize))
-        return _told(self.meant, terms.combined("-", room, self.passed.offset))
+        room = room_for(self.parameter, self.passed)
+        return "TODO" if room is None else _told(self.meant, room)
 
     def direction(self) -> str:
         """What the kernel does with it: what host code fills and the kernel may write, it may read, too."""
@@ -186,7 +183,7 @@ _VALUES = ('# values = [0, "M", "2*M"]  # of its elements, or an expression of t
 
 def _struct_lines(struct: str, fields: Sequence[_ShownArray]) -> list[str]:
     """A struct passed by value, a table for each member."""
-    lines = ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
+    lines = ["[[arguments]]", f"name = {quoted(struct)}  # a struct: its members in order", ""]
     for one in fields:
         lines += ["[[arguments.fields]]", *one.lines()[1:]]
     return lines
@@ -195,7 +192,7 @@ def _struct_lines(struct: str, fields: Sequence[_ShownArray]) -> list[str]:
 def _argument(parameter: DraftParameter, shape: str, direction: str) -> list[str]:
     element = element_type(parameter.dtype or "")
     stars = ("const " if parameter.const else "") + parameter.c_type + ("*" if parameter.pointer else "")
-    lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
+    lines = ["[[arguments]]", f"name = {quoted(parameter.name)}  # {stars}"]
     dtype = element.name if element is not None else "TODO"
     if not parameter.pointer and element is None:
         return [
@@ -206,11 +203,11 @@ def _argument(parameter: DraftParameter, shape: str, direction: str) -> list[str
         ]
     if not parameter.pointer:
         value = parameter.value or (parameter.name if _is_integer(parameter) else "1")
-        return [*lines, f"dtype = {_quoted(dtype)}", f"value = {toml_value(value)}", ""]
+        return [*lines, f"dtype = {quoted(dtype)}", f"value = {toml_value(value)}", ""]
     return [
         *lines,
-        f"role = {_quoted(parameter.name)}",
-        f"dtype = {_quoted(dtype)}",
+        f"role = {quoted(parameter.name)}",
+        f"dtype = {quoted(dtype)}",
         f'direction = "{direction}"  # in, out, inout or workspace',
         f"shape = [{toml_value(shape)}]" + ('  # such as ["M", "N"]' if shape == "TODO" else ""),
         *(_VALUES if direction == "in" and element is not None and not element.is_float else ()),
@@ -221,7 +218,3 @@ def _argument(parameter: DraftParameter, shape: str, direction: str) -> list[str
 def _is_integer(parameter: DraftParameter) -> bool:
     element = element_type(parameter.dtype or "")
     return element is not None and not element.is_float
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text)

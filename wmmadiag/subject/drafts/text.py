@@ -43,8 +43,8 @@ def draft_text(draft: CardDraft, source: str, name: str, cases: Sequence[tuple[s
         cases: their names and symbols.
     """
     operation = OPERATIONS[draft.operation]
-    lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}"]
-    lines += [f'entry = {_quoted(draft.entry)}  # {{expression}} in it is replaced: "attn<{{D}}>"', ""]
+    lines = ["format = 1", f"name = {quoted(name)}", f"source = {quoted(source)}"]
+    lines += [f'entry = {quoted(draft.entry)}  # {{expression}} in it is replaced: "attn<{{D}}>"', ""]
     if draft.open:
         lines.append("# Still to be filled in (search for TODO):")
         lines += [f"#   {one.what}: {one.why}" for one in draft.open]
@@ -70,19 +70,19 @@ def draft_text(draft: CardDraft, source: str, name: str, cases: Sequence[tuple[s
             lines += _argument_lines(argument, draft.operation)
     lines += [
         "[launch]  # expressions over the symbols of a case, and macros",
-        f"grid = {_list(draft.grid)}",
-        f"block = {_list(draft.block)}",
+        f"grid = {_shape(draft.grid)}",
+        f"block = {_shape(draft.block)}",
         f"shared = {toml_value(draft.shared)}  # dynamic shared memory, bytes",
         "",
         f"[computes]  # {operation.meaning}",
-        f"operation = {_quoted(draft.operation)}",
+        f"operation = {quoted(draft.operation)}",
     ]
-    lines += [f"{key} = {_quoted(value)}" for key, value in draft.computes.items()]
+    lines += [f"{key} = {quoted(value)}" for key, value in draft.computes.items()]
     for key, parameter in operation.parameters.items():
         if key in draft.computes:
             continue
         words = " (" + ", ".join(parameter.words) + ")" if parameter.words else ""
-        lines.append(f"# {key} = {_quoted(str(parameter.default))}  # {parameter.meaning}{words}")
+        lines.append(f"# {key} = {quoted(str(parameter.default))}  # {parameter.meaning}{words}")
     lines += ["", "# Add the sizes that you care about, odd ones too if the kernel takes them."]
     lines += case_lines(cases)
     return "\n".join(lines) + "\n"
@@ -91,33 +91,31 @@ def draft_text(draft: CardDraft, source: str, name: str, cases: Sequence[tuple[s
 def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     parameter = argument.parameter
     stars = ("const " if parameter.const else "") + parameter.c_type + "*" * (parameter.pointer + parameter.indirect)
-    lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
+    lines = ["[[arguments]]", f"name = {quoted(parameter.name)}  # {stars}"]
     if argument.role:
-        lines.append(f"role = {_quoted(argument.role)}")
+        lines.append(f"role = {quoted(argument.role)}")
     if not parameter.pointer and argument.dtype == TODO:
         lines.append("# A struct has no dtype and value, but its members in order:")
         lines.append('# fields = [{ role = "q", dtype = "f16" }, { dtype = "s32", value = "M" }]')
-    lines.append(f"dtype = {_quoted(argument.dtype)}")
+    lines.append(f"dtype = {quoted(argument.dtype)}")
     if argument.value:
         asked = f"an expression of {', '.join(OPERATIONS[operation].extents)}" if argument.value == TODO else ""
         said = argument.reason or asked
         reason = f"  # {said}" if said else ""
-        lines.append(f"value = {_quoted(argument.value)}{reason}")
+        lines.append(f"value = {quoted(argument.value)}{reason}")
     if parameter.indirect:
         lines.append("pointers = true  # to each matrix one")
     if argument.direction:
-        lines.append(f"direction = {_quoted(argument.direction)}")
+        lines.append(f"direction = {quoted(argument.direction)}")
     if argument.size:
-        lines.append(f"size = {_quoted(argument.size)}  # elements")
+        lines.append(f"size = {quoted(argument.size)}  # elements")
     if argument.initial:
-        lines.append(f"initial = {_quoted(argument.initial)}  # as the source fills it")
+        lines.append(f"initial = {quoted(argument.initial)}  # as the source fills it")
     role = OPERATIONS[operation].roles.get(argument.role)
     if argument.layout and role is not None and role.usual:
-        lines.append(
-            f"layout = {_quoted(argument.layout)}  # the axes that it has in memory, of {', '.join(role.axes)}"
-        )
+        lines.append(f"layout = {quoted(argument.layout)}  # the axes that it has in memory, of {', '.join(role.axes)}")
     elif argument.layout:
-        lines.append(f"layout = {_quoted(argument.layout)}  # order of the axes in memory")
+        lines.append(f"layout = {quoted(argument.layout)}  # order of the axes in memory")
     elif role is not None and role.usual:
         others = ", ".join(f'"{letter}"' for letter in role.axes if letter != role.usual)
         lines.append(f'layout = "{role.usual}"  # the axes that it has in memory; also {others}, or several of them')
@@ -128,10 +126,10 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
 
 def _struct_lines(struct: str, fields: list[DraftArgument], operation: str) -> list[str]:
     """A struct passed by value, a table for each member."""
-    lines = ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
+    lines = ["[[arguments]]", f"name = {quoted(struct)}  # a struct: its members in order", ""]
     for one in fields:
         own = _argument_lines(one, operation)
-        own[:2] = ["[[arguments.fields]]", own[1].replace(_quoted(one.parameter.name), _quoted(one.parameter.label), 1)]
+        own[:2] = ["[[arguments.fields]]", own[1].replace(quoted(one.parameter.name), quoted(one.parameter.label), 1)]
         lines += own
     return lines
 
@@ -142,24 +140,30 @@ def case_lines(cases: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
     for name, values in cases:
         lines += [
             "[[cases]]",
-            f"name = {_quoted(name)}",
+            f"name = {quoted(name)}",
             *(f"{key} = {toml_value(one)}" for key, one in values.items()),
         ]
         lines.append("")
     return lines
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text)  # a JSON string is a TOML basic string
+def quoted(text: str) -> str:
+    """A TOML basic string, as a JSON string is one."""
+    return json.dumps(text)
 
 
 def toml_value(text: str) -> str:
     """A number as it is, anything else as a string."""
-    return text if re.fullmatch(r"-?\d+", text) else _quoted(text)
+    return text if re.fullmatch(r"-?\d+", text) else quoted(text)
 
 
-def _list(items: list[str]) -> str:
-    return "[" + ", ".join(toml_value(item) for item in items) + "]" if len(items) != 1 else toml_value(items[0])
+def toml_list(items: Sequence[str]) -> str:
+    """An array of such."""
+    return f"[{', '.join(map(toml_value, items))}]"
+
+
+def _shape(items: Sequence[str]) -> str:
+    return toml_value(items[0]) if len(items) == 1 else toml_list(items)
 
 
 assert TODO == "TODO", "card_files looks for this word"

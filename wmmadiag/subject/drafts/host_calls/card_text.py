@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
-from wmmadiag.hostcode.values import Pointer, Value
-from wmmadiag.numerics.element_types import element_type, storage_dtype
+from wmmadiag.hostcode.values import Value
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import names_in
+from wmmadiag.subject.drafts.array_extents import room_for
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.model import Wishes
-from wmmadiag.subject.drafts.text import toml_value
+from wmmadiag.subject.drafts.text import quoted, toml_list, toml_value
 from wmmadiag.subject.host_functions.library import given_integer
 
 
@@ -53,8 +54,9 @@ def written(kernel: SourceKernel, wishes: Wishes) -> Written:
     for one, value in zip(kernel.parameters, kernel.passed, strict=True):
         if not one.pointer:
             numbers[one.name] = one.value or _text(value)
-        elif (size := _elements(one, value)) is not None:
-            sizes[one.name] = size
+        elif (room := room_for(one, value)) is not None:
+            with suppress(NotWritten):
+                sizes[one.name] = terms.text(room)
     return Written(grid, block, wishes.shared or _text(launch.shared), kernel.entry, numbers, sizes)
 
 
@@ -62,18 +64,6 @@ def _text(value: Value | None) -> str:
     if not isinstance(value, Term):
         raise NotWritten("a number is not known")
     return terms.text(value)
-
-
-def _elements(parameter: DraftParameter, value: Value | None) -> str | None:
-    """How many elements host code makes room for."""
-    element = element_type(parameter.dtype or "")
-    if not isinstance(value, Pointer) or value.buffer.size is None or element is None:
-        return None
-    room = terms.combined("/", value.buffer.size, terms.number(storage_dtype(element).itemsize))
-    try:
-        return terms.text(terms.combined("-", room, value.offset))
-    except NotWritten:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +99,22 @@ def card_text(
         given: arrays that the kernel gets as the functions leave them. inputs: their distribution. case: its name.
         host: the file of the functions, if they stand in another.
     """
-    lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}"]
-    lines += [f"entry = {_quoted(launched.entry)}", ""]
+    lines = ["format = 1", f"name = {quoted(name)}", f"source = {quoted(source)}"]
+    lines += [f"entry = {quoted(launched.entry)}", ""]
     for one in kernel.parameters:
-        lines += ["[[arguments]]", f"name = {_quoted(one.name)}", f"dtype = {_quoted(one.dtype or 'TODO')}"]
+        lines += ["[[arguments]]", f"name = {quoted(one.name)}", f"dtype = {quoted(one.dtype or 'TODO')}"]
         lines += _array(one, candidate, uses[one.name], below) if one.name in uses else [
             f"value = {toml_value(launched.numbers.get(one.name, one.value or '0'))}"]  # fmt: skip
         lines.append("")
-    lines += ["[launch]", f"grid = {_list(launched.grid)}", f"block = {_list(launched.block)}"]
-    lines += [f"shared = {toml_value(launched.shared)}", "", "[computes]", f"host = {_quoted(host or source)}"]
-    lines += [f"call = {_quoted(candidate.statements)}"]
-    lines += [f"given = [{', '.join(map(_quoted, given))}]"] if given else []
+    lines += ["[launch]", f"grid = {toml_list(launched.grid)}", f"block = {toml_list(launched.block)}"]
+    lines += [f"shared = {toml_value(launched.shared)}", "", "[computes]", f"host = {quoted(host or source)}"]
+    lines += [f"call = {quoted(candidate.statements)}"]
+    lines += [f"given = [{', '.join(map(quoted, given))}]"] if given else []
     lines += [
         "",
         "[[cases]]",
-        f"name = {_quoted(case)}",
-        f"inputs = {_quoted(inputs)}",
+        f"name = {quoted(case)}",
+        f"inputs = {quoted(inputs)}",
         *(f"{key} = {value}" for key, value in sizes.items()),
     ]
     return "\n".join(lines) + "\n"
@@ -133,17 +123,9 @@ def card_text(
 def _array(parameter: DraftParameter, candidate: Candidate, use: Use, below: int) -> list[str]:
     element = element_type(parameter.dtype or "")
     role = candidate.arrays.get(parameter.name, parameter.name)
-    lines = [f"role = {_quoted(role)}", f"direction = {_quoted(use.direction)}", f"shape = [{toml_value(use.shape)}]"]
+    lines = [f"role = {quoted(role)}", f"direction = {quoted(use.direction)}", f"shape = [{toml_value(use.shape)}]"]
     if use.direction == "inout" and use.initial:
         return [*lines, "values = 0"]
     if use.direction in ("in", "inout") and element is not None and not element.is_float:
-        lines.append(f"values = {_quoted(given_integer(str(below)))}")
-    return [*lines, f"initial = {_quoted(use.initial)}"] if use.initial else lines
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text)
-
-
-def _list(items: Sequence[str]) -> str:
-    return "[" + ", ".join(toml_value(one) for one in items) + "]"
+        lines.append(f"values = {quoted(given_integer(str(below)))}")
+    return [*lines, f"initial = {quoted(use.initial)}"] if use.initial else lines
