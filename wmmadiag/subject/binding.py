@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument as LaunchArgument
 from wmmadiag.launch import ArgumentView, Dim3, Launch
 from wmmadiag.numerics.element_types import ElementType
@@ -124,10 +123,9 @@ def bind(
         nothing = [a.name for a, (views, _) in zip(card.arguments, placed, strict=True) if _has_none(views)]
         if not nothing:
             raise
-        raise ConfigurationError(
+        raise case.error(
             f"no inputs of {card.computes.operation} can be made where '{nothing[0]}' has no element: {error}",
-            place=case.place,
-            hint="give the case's symbols other values",
+            "give the case's symbols other values",
         ) from error
     launch = _launch(variant.launch or card.launch, scope, arguments)
     launch = replace(launch, tables={one.index: _pointers(card, one) for one in arguments if one.spec.pointers})
@@ -180,21 +178,19 @@ def _place_all(card: Card, scope: SymbolScope) -> list[tuple[dict[str, Placement
             what = f"the size of '{argument.name}'"
             size = scope.integer(argument.size, place=argument.place, what=what, minimum=1)
             if size < count and views:
-                raise ConfigurationError(
+                raise argument.error(
                     f"{what} is {size} elements, but its shape and strides reach element {count - 1}",
-                    place=argument.place,
-                    hint="make the array larger, or mend shape and strides",
+                    "make the array larger, or mend shape and strides",
                 )
             count = size
         elif argument.views and argument.views[0].pad:
             count = max(count, *(_padded_end(views[view.role]) for view in argument.views))
         total += count * argument.element.bytes
         if total > MAX_CASE_BYTES:
-            raise ConfigurationError(
+            raise argument.error(
                 f"the arrays of this case need more than {MAX_CASE_BYTES >> 20} MiB "
                 f"('{argument.name}' alone {count * argument.element.bytes / 2**20:.4g} MiB)",
-                place=argument.place,
-                hint="use a smaller shape; a wrong kernel is wrong on small shapes too",
+                "use a smaller shape; a wrong kernel is wrong on small shapes too",
             )
         placed.append((views, count))
     return placed
@@ -286,27 +282,22 @@ def _launch(shape: LaunchShape, scope: SymbolScope, arguments: tuple[BoundArgume
             what = f"{which}.{'xyz'[axis]}"
             value = scope.integer(expression, place=shape.place, what=what, minimum=1)
             if value > limits[axis]:
-                raise ConfigurationError(
-                    f"{what} is {value}; the limit is {limits[axis]}",
-                    place=shape.place,
-                    hint="mend the launch, or the symbols of the case",
+                raise shape.error(
+                    f"{what} is {value}; the limit is {limits[axis]}", "mend the launch, or the symbols of the case"
                 )
             values[axis] = value
         return values[0], values[1], values[2]
 
     block = dim3("block", shape.block, _BLOCK_LIMITS)
     if block[0] * block[1] * block[2] > 1024:
-        raise ConfigurationError(
+        raise shape.error(
             f"the block has {block[0] * block[1] * block[2]} threads; the limit is 1024",
-            place=shape.place,
-            hint="make the block smaller: threads = x * y * z",
+            "make the block smaller: threads = x * y * z",
         )
     shared = scope.integer(shape.shared, place=shape.place, what="shared", minimum=0)
     if shared > 1 << 20:
-        raise ConfigurationError(
-            f"{shared} bytes of shared memory: no GPU has as much",
-            place=shape.place,
-            hint="mend `shared`, or the symbols of the case",
+        raise shape.error(
+            f"{shared} bytes of shared memory: no GPU has as much", "mend `shared`, or the symbols of the case"
         )
     values: list[LaunchArgument] = []
     for argument in arguments:

@@ -39,8 +39,19 @@ class Places:
         return Place(self.file, self.lines.get(path, 1) if path else 1)
 
 
+class CardPart:
+    """A part of a card, which stands somewhere in it."""
+
+    __slots__ = ()
+    place: Place
+
+    def error(self, message: str, hint: str = "", detail: str = "") -> ConfigurationError:
+        """What is wrong with it, and the next step."""
+        return ConfigurationError(message, place=self.place, detail=detail, hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
-class View:
+class View(CardPart):
     """One logical tensor inside an argument's storage."""
 
     role: str  # what it is to the operation
@@ -54,7 +65,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(CardPart):
     """One kernel argument: a scalar with a `value`, or storage with one or more views."""
 
     name: str  # for messages and Python references
@@ -81,7 +92,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchShape:
+class LaunchShape(CardPart):
     """Grid and block (x, y, z) and dynamic shared memory in bytes, as expressions."""
 
     grid: tuple[Expression, ...]
@@ -99,7 +110,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(CardPart):
     """One shape with its inputs."""
 
     name: str
@@ -111,7 +122,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(CardPart):
     """One set of macros, and what else it changes. None and empty mean: as the card says.
 
     `arguments` are all of the kernel's, those among them that the variant changes as it says.
@@ -145,7 +156,7 @@ Keyword: TypeAlias = "FromRole | FromSymbols | str | int | float | bool | tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Computes:
+class Computes(CardPart):
     """What the kernel should compute."""
 
     operation: str  # a name in `wmmadiag.ops.OPERATIONS`; "python" for a function of the user's, or of a library

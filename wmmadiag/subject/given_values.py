@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import storage_dtype
 from wmmadiag.ops.expressions import SymbolScope, names_in
 from wmmadiag.ops.whole_numbers import each_whole
@@ -22,10 +21,9 @@ def given_values(argument: Argument, shape: tuple[int, ...], scope: SymbolScope)
     held = argument.values
     each = storage.itemsize if isinstance(held, bytes) else 1
     if isinstance(held, bytes | tuple) and len(held) != count * each:
-        raise ConfigurationError(
+        raise argument.error(
             f"'{argument.name}' has {count} elements, but {len(held) / each:g} values",
-            place=argument.place,
-            hint="give one for each element, or one expression of the element's index i in quotes",
+            "give one for each element, or one expression of the element's index i in quotes",
         )
     if isinstance(held, bytes):
         return np.frombuffer(held, storage).reshape(shape)
@@ -75,10 +73,8 @@ def _number(argument: Argument, text: Expression | None, scope: SymbolScope, art
     whole = scope.integer(text, place=argument.place, what=what)
     limits = np.iinfo(storage_dtype(element))
     if not int(limits.min) <= whole <= int(limits.max):
-        raise ConfigurationError(
-            f"{what} is {whole}, which {element.name} cannot hold",
-            place=argument.place,
-            hint="give a smaller value, or a wider dtype",
+        raise argument.error(
+            f"{what} is {whole}, which {element.name} cannot hold", "give a smaller value, or a wider dtype"
         )
     exact: np.generic = storage_dtype(element).type(whole)
     return exact

@@ -43,10 +43,9 @@ def library_of(card: Card) -> Library:
     for part in parts[found:]:
         function = getattr(function, part, None)
     if not callable(function):
-        raise ConfigurationError(
+        raise card.computes.error(
             f"{'.'.join(parts[:found])} has no function '{'.'.join(parts[found:])}'",
-            place=card.computes.place,
-            hint='`reference` names a function with its module: "torch.nn.functional.silu"',
+            '`reference` names a function with its module: "torch.nn.functional.silu"',
         )
     if parts[0] != "torch":
         return Library(function, lambda array: array, np.asarray)
@@ -70,18 +69,16 @@ def _module(card: Card, parts: list[str]) -> tuple[Any, int]:
                 raise _cannot_import(card, name, error) from error  # one of its own imports
         except Exception as error:  # an import may raise anything
             raise _cannot_import(card, name, error) from error
-    raise ConfigurationError(
+    raise card.computes.error(
         f"the reference {card.computes.reference} needs {parts[0]}, which is not installed",
-        place=card.computes.place,
-        hint=f"install {parts[0]} beside wmmadiag (its CPU build will do), or name another function",
+        f"install {parts[0]} beside wmmadiag (its CPU build will do), or name another function",
     )
 
 
 def _cannot_import(card: Card, name: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(
+    return card.computes.error(
         f"{name} cannot be imported for the reference {card.computes.reference}: {type(error).__name__}: {error}",
-        place=card.computes.place,
-        hint='install it into the environment of wmmadiag, or name a function of your own: python = "FILE.py:NAME"',
+        'install it into the environment of wmmadiag, or name a function of your own: python = "FILE.py:NAME"',
     )
 
 
@@ -104,9 +101,7 @@ def call_library(
     def tensor(role: str) -> Any:
         if role not in inputs:
             known = ", ".join(inputs)
-            raise ConfigurationError(
-                f"no input has the role '{role}', which the reference takes", place=computes.place, hint=f"has: {known}"
-            )
+            raise computes.error(f"no input has the role '{role}', which the reference takes", f"has: {known}")
         element = elements[role]
         kind = np.bool_ if element.name == "bool" else np.float64 if element.is_float else np.int64
         return library.tensor(inputs[role].astype(kind))
@@ -118,10 +113,9 @@ def call_library(
             try:
                 number = evaluate(str(value.text), symbols.__getitem__)
             except (ExpressionError, KeyError) as error:
-                raise ConfigurationError(
+                raise computes.error(
                     f"a keyword of the reference cannot be evaluated: {value.text}: {error}",
-                    place=computes.place,
-                    hint="mend the keyword; it may use the symbols of the case",
+                    "mend the keyword; it may use the symbols of the case",
                 ) from None
             return number if isinstance(number, int) else float(number)
         return [meant(one) for one in value] if isinstance(value, tuple) else value
@@ -133,8 +127,7 @@ def call_library(
         several = answer if isinstance(answer, tuple | list) else (answer,)
         return tuple(library.array(one) for one in several)
     except Exception as error:  # the library may raise anything
-        raise ConfigurationError(
+        raise computes.error(
             f"the reference {computes.reference} failed: {type(error).__name__}: {error}",
-            place=computes.place,
-            hint="mend its arguments: the card's roles and keywords",
+            "mend its arguments: the card's roles and keywords",
         ) from error

@@ -127,10 +127,9 @@ def overlaid(card: Card, options: SubjectOptions) -> Card:
         ConfigurationError: `computes` contradicts the card.
     """
     if options.computes and options.computes != card.computes.operation:
-        raise ConfigurationError(
+        raise card.computes.error(
             f"the card says that the kernel computes '{card.computes.operation}', the option '{options.computes}'",
-            place=card.computes.place,
-            hint="change the card, or leave --computes out",
+            "change the card, or leave --computes out",
         )
     if options.entry:
         card = replace(card, entry=options.entry, variants=tuple(replace(one, entry=None) for one in card.variants))

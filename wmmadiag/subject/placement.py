@@ -30,16 +30,11 @@ def place_view(card: Card, argument: Argument, view: View, scope: SymbolScope) -
     offset = scope.integer(view.offset, place=view.place, what=f"the offset of '{view.role}'", minimum=0)
     placement = Placement(shape, strides, offset)
     if placement.end > _MAX_ELEMENTS:
-        raise ConfigurationError(
-            f"'{argument.name}' has {min(placement.end, 10**300):.3g} elements",
-            place=view.place,
-            hint="use a smaller shape",
-        )
+        raise view.error(f"'{argument.name}' has {min(placement.end, 10**300):.3g} elements", "use a smaller shape")
     if argument.direction in ("out", "inout") and placement.overlaps_itself():
-        raise ConfigurationError(
+        raise view.error(
             f"the strides {list(strides)} of the output '{argument.name}' with shape {list(shape)} overlap",
-            place=view.place,
-            hint="give strides by which no two elements share a place",
+            "give strides by which no two elements share a place",
         )
     return placement
 
@@ -53,22 +48,17 @@ def _axes_and_shape(
     """
     if role is None:
         if not view.shape:
-            raise ConfigurationError(
-                f"the argument '{argument.name}' needs a shape", place=view.place, hint='shape = ["M", "N"]'
-            )
+            raise view.error(f"the argument '{argument.name}' needs a shape", 'shape = ["M", "N"]')
         if view.layout:
-            raise ConfigurationError(
-                f"a layout needs named axes, which '{argument.name}' has not", place=view.place, hint="use strides"
-            )
+            raise view.error(f"a layout needs named axes, which '{argument.name}' has not", "use strides")
         return "", view.shape
     if view.shape:
         rank = len(view.shape)
         if not (1 if role.usual else min(2, len(role.axes) - 1)) <= rank <= len(role.axes):
-            raise ConfigurationError(
+            raise view.error(
                 f"'{argument.name}' has {rank} dimensions, but the role '{view.role}' has {len(role.axes)}: "
                 f"{', '.join(role.axes)}, of which leading ones may be left out",
-                place=view.place,
-                hint="give the shape these axes",
+                "give the shape these axes",
             )
         axes = role.axes[len(role.axes) - rank :]
         if view.layout and sorted(view.layout) != sorted(axes):
@@ -105,10 +95,9 @@ def _named_axes(view: View, role: Role) -> str:
 
 
 def _unknown_layout(view: View, axes: str) -> ConfigurationError:
-    return ConfigurationError(
+    return view.error(
         f"the layout '{view.layout}' does not fit the axes {', '.join(axes)} of '{view.role}'",
-        place=view.place,
-        hint=f'a layout names these letters in memory order, for example "{axes}"',
+        f'a layout names these letters in memory order, for example "{axes}"',
     )
 
 
@@ -122,10 +111,9 @@ def _strides(
     for name, extra in view.pad.items():
         axis = letters[int(name)] if name.isdecimal() and int(name) < len(letters) and name not in letters else name
         if axis not in letters or len(axis) != 1:
-            raise ConfigurationError(
+            raise view.error(
                 f"the padding of '{argument.name}' names an unknown axis '{name[:40]}'",
-                place=view.place,
-                hint="axes here: " + ", ".join(letters),
+                "axes here: " + ", ".join(letters),
             )
         pad[axis] = scope.integer(extra, place=view.place, what=f"the padding of '{argument.name}'", minimum=0)
     strides: dict[str, int] = {}
@@ -147,10 +135,9 @@ def _given_strides(
         elif len(strides) == len(role.axes) == len(axes) + 1:
             strides = strides[1:]  # the first is that of the batch, which is one matrix
     if len(strides) != (len(named) or len(shape)):
-        raise ConfigurationError(
+        raise view.error(
             f"'{argument.name}' has {len(strides)} strides for {len(named) or len(shape)} dimensions",
-            place=view.place,
-            hint="give one stride for each dimension",
+            "give one stride for each dimension",
         )
     what = f"the stride of '{argument.name}'"
     given = [scope.integer(one, place=view.place, what=what, minimum=0) for one in strides]

@@ -59,20 +59,18 @@ def answers_of(
     expected, bounds = {}, {}
     for role, shape in shapes.items():
         if role not in answers:
-            raise ConfigurationError(
+            raise card.computes.error(
                 f"the reference {_named(card)} gives no output '{role}'",
-                place=card.computes.place,
-                hint=f"it gives: {', '.join(map(str, answers)) or 'none'}",
+                f"it gives: {', '.join(map(str, answers)) or 'none'}",
             )
         value = answers[role]
         if isinstance(value, tuple) and len(value) == 2:
             value, bound = value
             bounds[role] = _array(bound, shape, f"the bound of '{role}'", card, broadcast=True)
             if not np.all(bounds[role] >= 0):
-                raise ConfigurationError(
+                raise card.computes.error(
                     f"the bound of '{role}' of the reference {_named(card)} has negative numbers or NaN",
-                    place=card.computes.place,
-                    hint="a bound is the largest error that rounding explains: 0 where there is none",
+                    "a bound is the largest error that rounding explains: 0 where there is none",
                 )
         expected[role] = _array(value, shape, f"the output '{role}'", card, broadcast=False)
     return expected, bounds
@@ -91,17 +89,15 @@ def _array(value: object, shape: tuple[int, ...], what: str, card: Card, *, broa
         if broadcast:
             array = np.broadcast_to(array, shape)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(
+        raise card.computes.error(
             f"{what} of the reference {_named(card)} is no array of numbers of shape {list(shape)}",
-            place=card.computes.place,
+            "return an array of that shape",
             detail=str(error),
-            hint="return an array of that shape",
         ) from None
     if array.shape != shape:
-        raise ConfigurationError(
+        raise card.computes.error(
             f"{what} of the reference {_named(card)} has shape {list(array.shape)}, not {list(shape)}",
-            place=card.computes.place,
-            hint="return an array of that shape",
+            "return an array of that shape",
         )
     return array
 
@@ -118,14 +114,11 @@ def load_function(card: Card) -> Function:
     """
     file_name, _, name = card.computes.python.rpartition(":")
     path = card.folder / file_name
-    place = card.computes.place
     if not path.is_file():
-        raise ConfigurationError(
-            f"there is no reference file {path}", place=place, hint="give `python` relative to the card's folder"
-        )
+        raise card.computes.error(f"there is no reference file {path}", "give `python` relative to the card's folder")
     spec = importlib.util.spec_from_file_location(f"wmmadiag_reference_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{path} is not a Python file", place=place, hint='name it as python = "FILE.py:NAME"')
+        raise card.computes.error(f"{path} is not a Python file", 'name it as python = "FILE.py:NAME"')
     module = importlib.util.module_from_spec(spec)
     written = sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # leave no __pycache__ beside the user's card
@@ -136,9 +129,7 @@ def load_function(card: Card) -> Function:
         sys.dont_write_bytecode = written
     function = getattr(module, name, None)
     if not callable(function):
-        raise ConfigurationError(
-            f"{path.name} has no function '{name}'", place=place, hint="mend the name, or write the function"
-        )
+        raise card.computes.error(f"{path.name} has no function '{name}'", "mend the name, or write the function")
     found: Function = function
     return found
 

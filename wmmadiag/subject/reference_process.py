@@ -13,7 +13,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from wmmadiag.errors import BudgetError, ConfigurationError, WmmadiagError
+from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 from wmmadiag.processes.deadline import out_of_time, seconds_left
@@ -68,10 +68,9 @@ def _asked(function: Callable[[ReferenceCase], Any], case: ReferenceCase) -> Any
                 hint="call it by hand with a small case; does it wait for something?",
             ) from None
         except ChildEnded as ended:
-            raise ConfigurationError(
+            raise card.computes.error(
                 f"the reference {name} ended its process: {ended.words() or 'nobody knows how'}",
-                place=card.computes.place,
-                hint="call it by hand with a small case: it has to return its result",
+                "call it by hand with a small case: it has to return its result",
             ) from None
     if isinstance(answer, WmmadiagError):
         raise answer

@@ -86,13 +86,11 @@ def evaluate_parameters(computes: Computes, scope: SymbolScope) -> dict[str, flo
             least = _LEAST[parameter.kind]
             values[name] = whole = scope.integer(given, place=computes.place, what=what, minimum=least)
             if whole > _FARTHEST:
-                raise ConfigurationError(f"{what} is {whole}", place=computes.place, hint=f"at most {_FARTHEST}")
+                raise computes.error(f"{what} is {whole}", f"at most {_FARTHEST}")
         else:
             values[name] = number = scope.real(given, place=computes.place, what=what)
             if not math.isfinite(number) or (parameter.kind == "cap" and number < 0):
-                raise ConfigurationError(
-                    f"{what} is {number}", place=computes.place, hint="it must be finite, and a cap not negative"
-                )
+                raise computes.error(f"{what} is {number}", "it must be finite, and a cap not negative")
     return values
 
 

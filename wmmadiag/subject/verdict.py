@@ -226,10 +226,9 @@ def expectation(bound: BoundCase) -> Expectation:
         if bound.tolerance is None:
             missing = [role for role in expected if role not in bounds]
             if missing:
-                raise ConfigurationError(
+                raise bound.card.computes.error(
                     f"the reference gives no bound for '{missing[0]}' and the card no tolerance",
-                    place=bound.card.computes.place,
-                    hint="add tolerance = { atol = 1e-3, rtol = 1e-3 }, or return a pair (output, bound)",
+                    "add tolerance = { atol = 1e-3, rtol = 1e-3 }, or return a pair (output, bound)",
                 )
             return expected, {role: Judgement(bounds[role]) for role in expected}, "reference's bound"
     else:

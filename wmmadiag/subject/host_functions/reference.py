@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.read import read_text
-from wmmadiag.errors import ConfigurationError
 from wmmadiag.hostcode.program import HostProgram, read_program
 from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.expressions import ExpressionError, evaluate
@@ -105,10 +104,9 @@ def host_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str, D
     expected, bounds = {}, {}
     for role, shape in shapes.items():
         if role not in left:
-            raise ConfigurationError(
+            raise card.computes.error(
                 f"'{card.computes.call}' has no array '{role}', which the kernel writes",
-                place=card.computes.place,
-                hint="let the card call it an input or a workspace",
+                "let the card call it an input or a workspace",
             )
         expected[role], bounds[role] = _judged(left[role], fresh[role], shape, elements[role])
     return expected, bounds
@@ -136,18 +134,15 @@ def _run(case: ReferenceCase) -> dict[str, Doubles]:
     path = (card.folder / card.computes.host).resolve()
     macros = tuple((name, str(value)) for name, value in card.macros.items())
     if not path.is_file():
-        raise ConfigurationError(
-            f"there is no source file {path}", place=card.computes.place, hint="mend `host`; it is relative to the card"
-        )
+        raise card.computes.error(f"there is no source file {path}", "mend `host`; it is relative to the card")
     program = program_of(path, card.include_paths, macros)
     numbers = numbers_of(card, case.symbols)
     kinds = {name: real for name, (_, real) in numbers.items()}
     call = prepared(program, card.computes.call, kinds, card.computes.host)
     if call is None:
-        raise ConfigurationError(
+        raise card.computes.error(
             f"{card.computes.host} has no host functions for '{card.computes.call}'",
-            place=card.computes.place,
-            hint="call functions of its own, outside namespaces, with roles, symbols and the kernel's numbers",
+            "call functions of its own, outside namespaces, with roles, symbols and the kernel's numbers",
         )
     counts = {role: int(np.prod(shape)) for role, shape in case.shapes.items()}
     values = [numbers[name][0] for name in call.numbers]
@@ -157,10 +152,9 @@ def _run(case: ReferenceCase) -> dict[str, Doubles]:
     roundings = {role: one.unit for role, one in case.elements.items() if one.is_float}
     done = library.run(call.made, call.arrays, case.inputs, counts, values, units, roundings)
     if done is None:
-        raise ConfigurationError(
+        raise card.computes.error(
             f"'{card.computes.call}' of {card.computes.host} reads or writes outside its arrays, or does not end",
-            place=card.computes.place,
-            hint="mend `call`, or the function: it must be right for the sizes of the case",
+            "mend `call`, or the function: it must be right for the sizes of the case",
         )
     return done[0]
 
