@@ -26,6 +26,9 @@ from wmmadiag.cli.outputs import FORMATS, STDOUT, add_json, chosen_outputs, writ
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wmmadiag.compile.own_files import OwnFiles
     from wmmadiag.programs.run import ProgramResult
 
 TAKES_ARGUMENTS_OF_OTHERS = True
@@ -81,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.programs.ahead import Ahead
     from wmmadiag.programs.build import build
     from wmmadiag.programs.run import run_program
     from wmmadiag.programs.spec import ProgramSpec
@@ -103,12 +107,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
         sample=args.sample_blocks, memory=args.memory, leaks=args.leaks, per_thread=per_thread,
         keep_going=args.keep_going,
     )  # fmt: skip
-    loading = threading.Thread(target=load)  # beside the compilers
-    loading.start()
+    loading, ahead = threading.Thread(target=load), Ahead(options.of_a_program())
+
+    def beside(files: Sequence[OwnFiles]) -> None:
+        loading.start()
+        if not args.no_cache:
+            ahead.begin(files)
+
     try:
-        program = build(sources, options, host_options=args.host_option)
+        program = build(sources, options, host_options=args.host_option, beside=beside)
+        ahead.end(program.units, registers=program.registers)
     finally:
-        loading.join()
+        ahead.leave()
+        if loading.ident is not None:
+            loading.join()
     if program.main is None:
         raise ConfigurationError(
             f"{', '.join(map(str, sources))}: no main function",

@@ -121,6 +121,18 @@ def _compile_text(
     return replace(found, text=text, cached=True, seconds=time.perf_counter() - started)
 
 
+def keep_as(compilation: Compilation, options: CompileOptions) -> None:
+    """Take a compilation for that by other options, which are known to lead to the same, where it may be kept."""
+    tools = toolchain()
+    tree = source_tree(compilation.text, compilation.source, options, tools)
+    if tree.computed or uses_nvcc(options):
+        return
+    cache.store(source_key(tree, options, tools), to_record(compilation))
+    resources = cache.load(source_key(tree, compilation.options, tools, RESOURCES))
+    if resources is not None:
+        cache.store(source_key(tree, options, tools, RESOURCES), resources)
+
+
 def _cached(key: str, options: CompileOptions) -> Compilation | None:
     record = cache.load(key)
     return from_record(record, options, key) if record is not None else None

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -142,7 +142,7 @@ _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterat
 TEXTURE_REFERENCES = "wmmadiag_texture_references.h"
 """What a source with texture references is compiled with: a header of this name for the host, one for the device."""
 _CLOCKS = frozenset({"cudaEventElapsedTime", "cuEventElapsedTime"})
-_ALLOCATED = frozenset(
+ALLOCATED = frozenset(
     f"cuda{one}"
     for one in (
         "FuncGetAttributes", "OccupancyMaxActiveBlocksPerMultiprocessor", "OccupancyMaxActiveClusters",
@@ -162,6 +162,7 @@ def build(
     *,
     host_options: Sequence[str] = (),
     late_options: Sequence[str] = (),
+    beside: Callable[[Sequence[OwnFiles]], None] | None = None,
 ) -> BuiltProgram:
     """Compile the host half of a program.
 
@@ -170,6 +171,7 @@ def build(
         options: macros, include paths and standard are the host's, too.
         host_options: further words for the C++ compiler.
         late_options: likewise, without a meaning for NVIDIA's headers: the program's name, libraries.
+        beside: called with the sources once they begin to be compiled, where they have to be.
 
     Raises:
         CompileError: the compiler refused it, or the program uses a function that the runtime does not have.
@@ -188,7 +190,7 @@ def build(
     )  # fmt: skip
     folder = cache.cache_folder() / "programs" / key
     if not (folder / "program.json").is_file():
-        _compile(compiler, prepared, options, (host_options, late_options), folder)
+        _compile(compiler, prepared, options, (host_options, late_options), folder, beside)
     else:
         os.utime(folder)  # last used: what is pruned is what was not
     return read_program(folder)
@@ -237,7 +239,7 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
     timed = [_TIMED] if _CLOCKS & called else []
     told = tuple(dict.fromkeys([*notes, *timed]))
     return HostHalf(
-        tuple(units), tuple(kernels), tuple(variables), managed, main, told, libraries, bool(_ALLOCATED & called)
+        tuple(units), tuple(kernels), tuple(variables), managed, main, told, libraries, bool(ALLOCATED & called)
     )
 
 
@@ -247,6 +249,7 @@ def _compile(
     options: CompileOptions,
     words: tuple[Sequence[str], Sequence[str]],
     folder: Path,
+    beside: Callable[[Sequence[OwnFiles]], None] | None,
 ) -> None:
     host_options, late_options = words
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -306,7 +309,10 @@ def _compile(
                 run([*language, *AS_CPP])
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(one_object, enumerate(prepared)))
+            compiling = pool.map(one_object, enumerate(prepared))
+            if beside is not None:
+                beside([one.own for one in prepared])
+            objects = list(compiling)
         one_main([one.name for one in prepared], objects)
         made = work / "program.so"
         # muldefs: device functions of headers are each source's own for nvcc, and mean nothing to the host.

@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
-from wmmadiag.compile.driver import compile_source, compile_text
+from wmmadiag.compile.driver import compile_text
 from wmmadiag.compile.model import Compilation, Entry, Resources
 from wmmadiag.compile.names import base_name, demangle, parameter_types, qualified_name
 from wmmadiag.compile.options import CompileOptions
@@ -19,12 +18,12 @@ from wmmadiag.csource.lambdas import NAME as LAMBDA_CLASS
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
-from wmmadiag.programs.build import LAMBDA, TEXTURE_REFERENCES, ProgramSource
-from wmmadiag.programs.device_parts import SEPARATELY, DeviceParts
+from wmmadiag.programs.build import LAMBDA, ProgramSource
+from wmmadiag.programs.device_parts import DeviceParts
+from wmmadiag.programs.device_ptx import device_ptx
 from wmmadiag.programs.initial_values import contents, pointers
 from wmmadiag.programs.link import linked, missing, original, private
 from wmmadiag.programs.nested import DEVICE_RUNTIME, OWN, NestedLaunch, entry_at, taken
-from wmmadiag.programs.nested import OPTIONS as NESTED
 from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.symbols import Symbol
 from wmmadiag.programs.textures import as_calls
@@ -151,15 +150,8 @@ class DeviceHalf:
         self.parts = DeviceParts(self.options.arch, self.place, self.heap, self.use_cache)
 
     def compile(self, unit: ProgramSource, *, separately: bool = False) -> Compilation:
-        """The PTX of a source, with the instantiations that the host half uses.
-
-        Args:
-            separately: with functions that it does not call itself, for kernels of other sources.
-        """
-        extra = (*self.options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
-        extra = (*extra, *([f"--pre-include={TEXTURE_REFERENCES}"] if unit.references else ()))
-        options = replace(self.options, name_expressions=unit.expressions, extra=extra)
-        return compile_source(Path(unit.source), options, use_cache=self.use_cache, assembled=self.registers)
+        """The PTX of a source; `separately`: as of `device_ptx`."""
+        return device_ptx(unit, self.options, registers=self.registers, separately=separately, use_cache=self.use_cache)
 
     def kernel(self, symbol: Symbol) -> DeviceKernel:
         """The kernel behind a body.

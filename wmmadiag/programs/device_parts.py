@@ -12,6 +12,7 @@ from wmmadiag.compile.driver import compile_source
 from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.programs import nested
+from wmmadiag.programs.device_ptx import SEPARATELY
 from wmmadiag.programs.link import heap, linked, missing, placeless
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.textures import OURS, TEXTURES
@@ -20,7 +21,6 @@ from wmmadiag.ptx.ir import Module
 
 HEAP_LISTS = 40
 """`lists` of native/device/heap.cu."""
-SEPARATELY = "--relocatable-device-code=true"
 
 
 @dataclass

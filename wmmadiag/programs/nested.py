@@ -15,8 +15,6 @@ DEVICE_RUNTIME = "__cudaCDP2"
 """Functions of the device runtime begin so."""
 QUEUE = "wmmadiag_launches"
 """The variable that holds what was launched, and its name as memory."""
-OPTIONS = ("--relocatable-device-code=true", "--pre-include=cuda_device_runtime_api.h")
-"""For the compiler of a source whose kernels launch kernels."""
 _OURS = re.compile(r"\bwmmadiag_([A-Z]\w+)\b")
 _HEAD, _RECORD, _PARAMETERS, _MOST = 128, 4224, 4096, 2048
 _TAIL = 3

@@ -35,10 +35,14 @@ class ProgramSpec:
     halves: bool = False  # whether it does half of what it does instead
 
     def __post_init__(self) -> None:
-        # Where a program is served nothing is made anew: it has begun before the emulator is loaded.
-        from wmmadiag.checks.registry import select
-        from wmmadiag.emulator.limits import limits
+        # What is as it is by default needs no look at what there is: that imports the emulator, and compilers can
+        # begin before. Nor is anything made anew where a program is served.
+        if self.checks != "default":
+            from wmmadiag.checks.registry import select
 
-        select(self.checks)
-        limits(self.options.arch)
+            select(self.checks)
+        if self.options.arch != CompileOptions().arch:
+            from wmmadiag.emulator.limits import limits
+
+            limits(self.options.arch)
         object.__setattr__(self, "options", self.options.of_a_program())

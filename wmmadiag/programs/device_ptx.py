@@ -1,0 +1,30 @@
+"""The PTX of one source of a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from wmmadiag.compile.driver import compile_source
+from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.programs.build import TEXTURE_REFERENCES, ProgramSource
+
+SEPARATELY = "--relocatable-device-code=true"
+NESTED = (SEPARATELY, "--pre-include=cuda_device_runtime_api.h")
+"""For the compiler of a source whose kernels launch kernels."""
+
+
+def device_ptx(
+    unit: ProgramSource, options: CompileOptions, *, registers: bool, separately: bool = False, use_cache: bool = True
+) -> Compilation:
+    """The PTX of a source, with the instantiations that the host half uses.
+
+    Args:
+        registers: whether the program asks what needs its kernels' registers.
+        separately: with functions that it does not call itself, for kernels of other sources.
+    """
+    extra = (*options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
+    extra = (*extra, *([f"--pre-include={TEXTURE_REFERENCES}"] if unit.references else ()))
+    options = replace(options, name_expressions=unit.expressions, extra=extra)
+    return compile_source(Path(unit.source), options, use_cache=use_cache, assembled=registers)
