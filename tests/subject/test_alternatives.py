@@ -16,9 +16,7 @@ from wmmadiag.subject.settling import _unsettled
 @pytest.mark.parametrize(("speaking", "before", "found"), [(0, 200, True), (2, 200, False), (0, 5000, False)])
 def test_however_many_operations_there_are_each_is_tried_as_far(monkeypatch, speaking, before, found):
     right = object()
-    monkeypatch.setattr(alternatives, "session_for", lambda *_: None)
-    monkeypatch.setattr(alternatives, "replace_card", lambda _, card: card)
-    monkeypatch.setattr("wmmadiag.subject.target.card_target", lambda *_: "sm_80")
+    monkeypatch.setattr(alternatives, "tried_in", lambda _, card: card)
     monkeypatch.setattr(alternatives, "_right_reading", lambda name, card, _: (name, card) if card is right else None)
     endless = [(repeat(("endless", None)), other_work(0)) for _ in range(40)]
     own = iter([*[("own", None)] * before, ("own", right)])
@@ -28,7 +26,9 @@ def test_however_many_operations_there_are_each_is_tried_as_far(monkeypatch, spe
 
 def test_a_kernel_is_wrong_by_what_its_user_says_only_where_all_readings_were_tried(monkeypatch):
     draft = SimpleNamespace(unstated={}, switched=[])
-    card = SimpleNamespace(derived=SimpleNamespace(stated={"operation"}, near="", draft=draft, doubt="", kernel=None))
+    card = SimpleNamespace(
+        derivation=SimpleNamespace(stated={"operation"}, near="", draft=draft, doubt="", kernel=None)
+    )
     monkeypatch.setattr("wmmadiag.subject.settling._is_launch_known", lambda _: True)
     monkeypatch.setattr("wmmadiag.subject.settling.set_by_the_host", lambda _: ())
     monkeypatch.setattr("wmmadiag.subject.settling._question", lambda *_: "which?")

@@ -15,7 +15,7 @@ from wmmadiag.ops import OPERATIONS, Reading
 from wmmadiag.ops.shapes import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind, elements_of
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.card_session import MOST_TRIED, CardSession, session_for
+from wmmadiag.subject.card_session import MOST_TRIED, CardSession, tried_in
 from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.accumulators import computes_in
 from wmmadiag.subject.drafts.guess import role_named
@@ -97,12 +97,10 @@ class Nearest:
         Cards are told apart in their last usual case: in a square one extent is as good as another. The card asks
         whether it is meant.
         """
-        from wmmadiag.subject.target import card_target
-
         session: CardSession | None = None
         found: list[tuple[float, str, Card]] = []
         for name, card in self.seen[:_AGAIN]:
-            session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+            session = tried_in(session, card)
             ran = ran_last(session, card, ReadingWork())
             if ran is not None and unwritten(ran) <= 1 - _NEAR:
                 found.append((nearness(ran).beyond_chance, name, card))
@@ -112,9 +110,8 @@ class Nearest:
         for part, name, card in found[:1]:
             by_part = f"{part:.0%} of the elements are near with it, and with nothing else half as many"
             why = by_part if len(found) > 1 else "with nothing else it runs to its end and writes its whole output"
-            assert card.derived is not None
             said = f"{name}: {why}"
-            return replace(card, assumed=(*card.assumed, said), derived=replace(card.derived, near=said))
+            return replace(card, assumed=(*card.assumed, said), derived=replace(card.derivation, near=said))
         return None
 
 
@@ -128,8 +125,6 @@ def right_one(
             card, which costs work, too; and what may be tried of it. They take turns.
         nearest: is told of the others.
     """
-    from wmmadiag.subject.target import card_target
-
     session: CardSession | None = None
     waiting = list(tries)
     while waiting:
@@ -139,7 +134,7 @@ def right_one(
             for name, card in candidates:
                 work.left -= _DRAFT
                 if card is not None and not work.over:
-                    session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+                    session = tried_in(session, card)
                     found = _right_reading(name, session, work)
                     if found is not None:
                         return found
@@ -161,7 +156,7 @@ def _right_reading(name: str, session: CardSession, work: ReadingWork) -> tuple[
     if ran is None:
         return None
     for reading, other in _readings(session, ran, name, TriedReading(), work):
-        if _is_right_everywhere(replace_card(session, other), work):  # in squares one extent is as good as another
+        if _is_right_everywhere(session.of(other), work):  # in squares one extent is as good as another
             return _joined(name, reading), other
     return None
 
@@ -171,14 +166,12 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
 
     Words are empty where it is right as it was derived; None where it is right by none.
     """
-    from wmmadiag.subject.target import card_target
-
-    session = session_for(card, card_target(card, None), None, None)
+    session = tried_in(None, card)
     tried = TriedReading()
     if _is_right_everywhere(session, tried.work):
         return "", card
     for name, other in alternatives(card, session, tried):
-        if _is_right_everywhere(replace_card(session, other), tried.work):
+        if _is_right_everywhere(session.of(other), tried.work):
             return name, other
     return None
 
@@ -215,7 +208,6 @@ def alternatives(card: Card, session: CardSession, tried: TriedReading) -> Itera
     from wmmadiag.subject.drafts.other_cards import added_cards, cards_of_other_operations, reassigned_cards
     from wmmadiag.subject.drafts.other_sizes import resized_cards
 
-    assert card.derived is not None
     for sizes, candidate in chain((("", card),), added_cards(card), reassigned_cards(card), resized_cards(card)):
         if tried.work.over:
             tried.cut = True
@@ -233,7 +225,7 @@ def other_work(speaking: int) -> ReadingWork:
 
 
 def _of_card(name: str, card: Card, session: CardSession, tried: TriedReading) -> Iterator[tuple[str, Card]]:
-    own = replace_card(session, card)
+    own = session.of(card)
     ran = _ran(own, card, tried.work)
     if ran is None:
         return
@@ -242,13 +234,6 @@ def _of_card(name: str, card: Card, session: CardSession, tried: TriedReading) -
         yield _joined(name, reading), other
         if tried.work.over:
             return
-
-
-def replace_card(session: CardSession, card: Card) -> CardSession:
-    """A session for another card of the same kernel; compiled kernels are shared."""
-    other = CardSession(card, session.arch, session.backend, session.compiler, session.runs, readings=session.readings)
-    other.loaded = session.loaded
-    return other
 
 
 def ran_last(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | None:

@@ -224,6 +224,12 @@ class Card:
     derived: Derived | None = None
 
     @property
+    def derivation(self) -> Derived:
+        """How it was derived, of a card that was."""
+        assert self.derived is not None
+        return self.derived
+
+    @property
     def folder(self) -> Path:
         """Paths in the card are relative to this."""
         return self.path.parent

@@ -118,6 +118,12 @@ class CardSession:
     def _stages(self) -> LaunchSteps | None:
         return self.card.derived.kernel.together if self.card.derived is not None else None
 
+    def of(self, card: Card) -> CardSession:
+        """A session for another card of the same kernel; compiled kernels are shared."""
+        other = CardSession(card, self.arch, self.backend, self.compiler, self.runs, readings=self.readings)
+        other.loaded = self.loaded
+        return other
+
     def kernel(self, case: Case, variant: Variant) -> Loaded:
         """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too.
 
@@ -176,6 +182,13 @@ def session_for(card: Card, arch: str, backend: Backend | None, compiler: Compil
     return CardSession(
         card, arch, backend or usual_backend(MOST_TRIED), compiler or default_compiler(), PlainRuns(), readings=False
     )
+
+
+def tried_in(session: CardSession | None, card: Card) -> CardSession:
+    """A session to try a card in, with what was compiled for others of its kernel in an earlier one."""
+    from wmmadiag.subject.target import card_target
+
+    return session.of(card) if session is not None else session_for(card, card_target(card, None), None, None)
 
 
 def most_tried(report: KernelReport, limit: int | None) -> int:

@@ -21,7 +21,6 @@ from wmmadiag.launch import Launch
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.results.model import KernelReport, Problem
-from wmmadiag.subject.alternatives import replace_card
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Expression
 from wmmadiag.subject.card_session import CardSession
@@ -49,8 +48,7 @@ def tried_at_all(card: Card, report: KernelReport, session: CardSession) -> Kern
 
 def _of_unguarded(card: Card, report: KernelReport, session: CardSession) -> KernelReport:
     """The report, with what was seen at sizes that the grid rounds up for and no line compares an index with."""
-    assert card.derived is not None
-    draft, given = card.derived.draft, card.derived.options.symbols
+    draft, given = card.derivation.draft, card.derivation.options.symbols
     usual = [case for case in card.cases if case.name != RAGGED]
     if not usual or not _is_launched(card):
         return report
@@ -61,7 +59,7 @@ def _of_unguarded(card: Card, report: KernelReport, session: CardSession) -> Ker
         return report
     case = replace(usual[-1], name=RAGGED, symbols={**usual[-1].symbols, **numbers})
     other = replace(card, cases=(case,))
-    result, _, verdict = run_case(replace_card(session, other), case, other.variants[0], None, "")
+    result, _, verdict = run_case(session.of(other), case, other.variants[0], None, "")
     if result.status == "passed" or (verdict is None and not result.overwritten and result.problem is None):
         return report
     names = sorted(name for name, number in numbers.items() if usual[-1].symbols.get(name) != number)
@@ -92,14 +90,13 @@ def _of_counted(card: Card, session: CardSession) -> Problem | None:
 
     One part of a sum is the whole of it: two are tried, too. How many blocks go over all tiles must not matter at all.
     """
-    assert card.derived is not None
-    kernel = card.derived.kernel
+    kernel = card.derivation.kernel
     for name, case in product(kernel.counted, card.cases):
-        if case.name == RAGGED or name in card.derived.options.symbols:
+        if case.name == RAGGED or name in card.derivation.options.symbols:
             continue
         taken = kernel.usual.get(name)
         for count, other in _counted_otherwise(card, case, name):
-            result, _, verdict = run_case(replace_card(session, other), other.cases[0], other.variants[0], None, "")
+            result, _, verdict = run_case(session.of(other), other.cases[0], other.variants[0], None, "")
             wrong = verdict is not None and verdict.status == "failed" and not result.overwritten
             if wrong or (name not in case.symbols and result.problem is not None):
                 message = f"the kernel is right with {name} = {taken}, and wrong with {count}"
@@ -110,16 +107,15 @@ def _of_counted(card: Card, session: CardSession) -> Problem | None:
 
 def _of_warps(card: Card, session: CardSession) -> Problem | None:
     """What is asked where nobody said the block, one warp of it is right, and what warps do together was not tried."""
-    assert card.derived is not None
-    kernel = card.derived.kernel
+    kernel = card.derivation.kernel
     together = all(re.search(rf"\b{word}\b", kernel.code) for word in ("blockDim", "__syncthreads"))
-    if kernel.launch is not None or card.derived.options.block or not together:
+    if kernel.launch is not None or card.derivation.options.block or not together:
         return None
     if [str(one) for one in card.launch.block] != [str(_WARP)]:
         return None
     several = replace(card, launch=replace(card.launch, block=(_SEVERAL,)))
     for case in card.cases:
-        result, _, _ = run_case(replace_card(session, several), case, several.variants[0], None, "")
+        result, _, _ = run_case(session.of(several), case, several.variants[0], None, "")
         if result.status != "passed":
             message = f"the kernel is right with blocks of {_WARP} threads, and not with {_SEVERAL}"
             hint = f"is it made for one warp? If so, --block {_WARP}; if not, --block with what it is made for"
@@ -129,21 +125,20 @@ def _of_warps(card: Card, session: CardSession) -> Problem | None:
 
 def _counted_otherwise(card: Card, case: Case, name: str) -> Iterator[tuple[int, Card]]:
     """A case with other numbers for what host code counts."""
-    assert card.derived is not None
     if name in case.symbols:
         counts = _PARTS if case.symbols[name] == 1 else ()
         for count in (*counts, *([_UNEVEN] if _may_be_uneven(card, case, name) else [])):
             yield count, replace(card, cases=(replace(case, symbols={**case.symbols, name: count}),))
-    elif list(map(str, card.launch.grid)) == [f"{card.derived.kernel.usual.get(name)}"]:
+    elif list(map(str, card.launch.grid)) == [f"{card.derivation.kernel.usual.get(name)}"]:
         for count in _BLOCKS:
             yield count, replace(card, cases=(case,), launch=replace(card.launch, grid=(count,)))
-    elif card.derived.kernel.usual.get(name) == 1 and (several := _on_its_axis(card, name, _PARTS[0])):
+    elif card.derivation.kernel.usual.get(name) == 1 and (several := _on_its_axis(card, name, _PARTS[0])):
         yield _PARTS[0], replace(card, cases=(case,), launch=replace(card.launch, grid=several))
 
 
 def _on_its_axis(card: Card, name: str, count: int) -> tuple[Expression, ...]:
     """The grid with a number on the axis that is what host code counts; empty where none is just that."""
-    launch = card.derived.kernel.launch if card.derived is not None else None
+    launch = card.derivation.kernel.launch
     grid = [*card.launch.grid, 1, 1, 1][:3]
     for at, axis in enumerate("xyz" if launch is not None else ""):
         term = launch.grid.members[axis].value if launch is not None and axis in launch.grid.members else None
@@ -157,11 +152,10 @@ def _may_be_uneven(card: Card, case: Case, name: str) -> bool:
 
     It does not where host code rounds up; and a function that launches all of it says that it has to, if it does.
     """
-    assert card.derived is not None
-    kernel, sizes = card.derived.kernel, {**case.symbols, name: _UNEVEN}
+    kernel, sizes = card.derivation.kernel, {**case.symbols, name: _UNEVEN}
     if kernel.together is not None:
         numbers = {symbol: size for symbol, size in sizes.items() if isinstance(size, int | float)}
-        return all(value(one, numbers) in (None, int(holds)) for one, holds in card.derived.draft.facts)
+        return all(value(one, numbers) in (None, int(holds)) for one, holds in card.derivation.draft.facts)
     launched = [one for one in kernel.passed if isinstance(one, Term)]
     if kernel.launch is not None:
         launched += [one.value for one in kernel.launch.grid.members.values() if isinstance(one.value, Term)]
@@ -176,11 +170,10 @@ def _divides_up(term: Term, name: str) -> bool:
 
 def _of_idle(card: Card, session: CardSession) -> Problem | None:
     """What is asked where a guessed number changes nothing."""
-    assert card.derived is not None
     one = next(_idle(card, session), None)
     if one is None:
         return None
-    hint = f"say a value of which something does: {_said(card.derived.draft, one)}"
+    hint = f"say a value of which something does: {_said(card.derivation.draft, one)}"
     message = f"nothing that was run depends on the number '{one.parameter.name}', and nobody said what it is"
     return Problem("undecided", message, hint=hint)
 
@@ -192,9 +185,8 @@ def _said(draft: CardDraft, argument: DraftArgument) -> str:
 
 def _idle(card: Card, session: CardSession) -> Iterator[DraftArgument]:
     """The guessed numbers on which no case depends."""
-    assert card.derived is not None
-    draft = card.derived.draft
-    said = set(card.derived.options.symbols)
+    draft = card.derivation.draft
+    said = set(card.derivation.options.symbols)
     guessed = {one.parameter.name: one for one in draft.arguments if _is_guessed(draft, one, said)}
     for number, argument in enumerate(card.arguments):
         if argument.name not in guessed or argument.value is None or argument.element.is_float:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError, QuestionError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.evaluation import reference
-from wmmadiag.subject.alternatives import Nearest, ReadingWork, ran_last, replace_card
+from wmmadiag.subject.alternatives import Nearest, ReadingWork, ran_last
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.card_session import CardSession, session_for
+from wmmadiag.subject.card_session import CardSession, tried_in
 from wmmadiag.subject.drafts.derive import kernel_of, operations_of, recognised_operation, where_launched
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import covered_roles, role_named
@@ -76,10 +76,11 @@ def likeliest_card(path: Path, options: SubjectOptions) -> Card | None:
         chosen = max(_likenesses(source, kernel, operations), key=lambda one: one[0], default=None)
         if chosen is not None and chosen[0] >= _TELLING:
             part, name, card = chosen
-            assert card.derived is not None
             said = f"{name}: what it writes goes with that (correlation {part:.2f}) more than with anything else tried"
             doubt = "" if options.computes else found.because
-            return replace(card, assumed=(*card.assumed, said), derived=replace(card.derived, near=said, doubt=doubt))
+            return replace(
+                card, assumed=(*card.assumed, said), derived=replace(card.derivation, near=said, doubt=doubt)
+            )
     return None
 
 
@@ -101,14 +102,12 @@ def _likenesses(
     source: GivenSource, kernel: SourceKernel, operations: Sequence[str]
 ) -> Iterator[tuple[float, str, Card]]:
     """How much what the kernel writes goes with what is expected, by each card of these and each of its readings."""
-    from wmmadiag.subject.target import card_target
-
     nearest = Nearest()
     with contextlib.suppress(WmmadiagError):
         tried_card(source, kernel, operations, kernel.remarks, nearest=nearest)
     session: CardSession | None = None
     for name, card in nearest.seen[:_CARDS]:
-        session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+        session = tried_in(session, card)
         ran = ran_last(session, card, ReadingWork())
         if ran is None:
             continue

@@ -23,8 +23,6 @@ def one_of_several(card: Card, read: ReadRight, is_right: Callable[[Card], bool]
     Raises:
         UnsupportedError: none of them is wrong by itself as what it is known to compute, or more than one.
     """
-    derived = card.derived
-    assert derived is not None and derived.kernel.together is not None
     whole = read(card)
     if is_right(whole):
         return whole
@@ -56,8 +54,8 @@ def _alone(card: Card) -> Iterator[tuple[str, Card | None]]:
     """Each kernel with its own card; None where nothing tells for sure what it computes alone."""
     from wmmadiag.subject.open_subject import derived
 
-    whole = card.derived
-    assert whole is not None and whole.kernel.together is not None
+    whole = card.derivation
+    assert whole.kernel.together is not None
     for entry in dict.fromkeys(one.entry for one in whole.kernel.together.stages):
         try:
             own = derived(card.path, replace(whole.options, entry=entry, computes=""))

@@ -115,8 +115,7 @@ def _is_read_right(report: KernelReport) -> bool:
 
 def _as_launched(card: Card, report: KernelReport) -> KernelReport:
     """The report where the numbers are right: what checks find under a launch that nobody said is undecided."""
-    derived = card.derived
-    assert derived is not None
+    derived = card.derivation
     if _is_launch_known(derived):
         return report
     grid, block = (",".join(map(str, one)) for one in (card.launch.grid, card.launch.block))
@@ -192,8 +191,7 @@ def _named(report: KernelReport, name: str) -> KernelReport:
 
 def _unsettled(card: Card, report: KernelReport, tried: TriedReading) -> KernelReport:
     """The report where no reading is right: WRONG where nothing was guessed that matters, else undecided."""
-    derived = card.derived
-    assert derived is not None
+    derived = card.derivation
     if (
         "operation" in derived.stated
         and not derived.near
@@ -233,15 +231,13 @@ def _with_problem_noted(case: CaseResult) -> CaseResult:
 
 def _sizes_known(card: Card) -> bool:
     """Whether the user said all sizes."""
-    assert card.derived is not None
-    given = {*card.derived.options.symbols, *card.derived.draft.fixed}
+    given = {*card.derivation.options.symbols, *card.derivation.draft.fixed}
     return all(set(case.symbols) <= given for case in card.cases)
 
 
 def _question(card: Card, tried: TriedReading) -> Problem:
     """The one question whose answer decides."""
-    derived = card.derived
-    assert derived is not None
+    derived = card.derivation
     operation = card.computes.operation
     if derived.near:
         hint = f"is it so? `wmmadiag init {card.path} --computes {operation}` writes a card of it, whose check decides"

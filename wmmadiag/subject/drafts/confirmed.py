@@ -53,8 +53,7 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
 
 def _text(card: Card, source: Path, target: Path) -> str:
     """The text of a derived card as it was drafted."""
-    assert card.derived is not None
-    drafted = card.derived.draft
+    drafted = card.derivation.draft
     remarks = [*card.assumed, *drafted.remarks]
     drafted = replace(drafted, remarks=[one for one in dict.fromkeys(remarks) if "it has a card" not in one])
     relative = Path(os.path.relpath(card.path, target.parent)).as_posix()  # of the file that launches it

@@ -212,8 +212,7 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
         if found.sure or all(one.option for one in error.drafted.open):
             raise
         raise asked(source.path, found, tried) from None
-    assert card.derived is not None
-    return replace(card, derived=replace(card.derived, doubt="" if found.sure else found.because))
+    return replace(card, derived=replace(card.derivation, doubt="" if found.sure else found.because))
 
 
 def _described(

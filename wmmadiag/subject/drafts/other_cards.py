@@ -19,8 +19,7 @@ from wmmadiag.subject.drafts.tried_meanings import adding, card_of
 
 def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
     """Cards of the same kernel and operation by which numbers that host code passes are other extents, in words."""
-    derived = card.derived
-    assert derived is not None
+    derived = card.derivation
     source, several = GivenSource(card.path, derived.options), (reassignments, permutations_of_names)
     for meant in (one for each in several for one in each(derived.kernel, derived.draft)):
         for kernel in (derived.kernel, *adding(derived.kernel)):
@@ -31,8 +30,7 @@ def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
 
 def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
     """Cards of the same kernel and operation by which it adds to what its output holds, in words."""
-    derived = card.derived
-    assert derived is not None
+    derived = card.derivation
     kernel, roles = derived.kernel, OPERATIONS[card.computes.operation].roles
     outputs = {one.parameter.name for one in derived.draft.arguments if one.role in roles and roles[one.role].updates}
     if not outputs or any(one.direction == "inout" for one in derived.draft.arguments):
@@ -51,8 +49,7 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card, int]]:
     """
     from wmmadiag.compile.kernel_code import multiplies
 
-    derived = card.derived
-    assert derived is not None
+    derived = card.derivation
     if "operation" in derived.stated:
         return
     source, code, count = GivenSource(card.path, derived.options), derived.kernel.code, multiplies(derived.kernel.code)

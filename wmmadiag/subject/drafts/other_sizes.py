@@ -26,8 +26,8 @@ def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
 
     Kernels may take larger tiles only, squares only, or have an extent that nothing tells.
     """
-    assert card.derived is not None
-    drafted, given, kernel = card.derived.draft, card.derived.options.symbols, card.derived.kernel
+    derived = card.derivation
+    drafted, given, kernel = derived.draft, derived.options.symbols, derived.kernel
     seen = [dict(case.symbols) for case in card.cases]
     tiles = [(f"one tile of {'x'.join(sizes.values())}", drafted, {**given, **sizes}, TILES[0])
              for sizes in one_tile(drafted, given, kernel)]  # fmt: skip

@@ -12,7 +12,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.alternatives import Nearest, ReadingWork, other_work, right_one
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.card_session import CardSession, session_for
+from wmmadiag.subject.card_session import CardSession, tried_in
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import not_derived
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
@@ -108,8 +108,7 @@ def _launched(
     source: GivenSource, kernel: SourceKernel, operation: str, meant: Assignment
 ) -> Iterator[tuple[CardDraft, int]]:
     """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
-    from wmmadiag.subject.alternatives import elements, replace_card
-    from wmmadiag.subject.target import card_target
+    from wmmadiag.subject.alternatives import elements
 
     wishes, symbols = source.wishes, source.options.symbols
 
@@ -134,7 +133,7 @@ def _launched(
         card = card_of(source, kernel, probed, (), _PROBED_TILE, sized)
         if elements(card)(card.cases[0]) > _MOST_ELEMENTS:
             continue
-        session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+        session = tried_in(session, card)
         found = False
         for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session, groups):
             found = found or tuple(one.grid) != ANY_BLOCKS  # of several rows each block may write its own

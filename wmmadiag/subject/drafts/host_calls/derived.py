@@ -26,7 +26,7 @@ from wmmadiag.subject.drafts.host_calls.card_text import Written, card_text, wri
 from wmmadiag.subject.drafts.host_calls.elsewhere import candidates_elsewhere
 from wmmadiag.subject.drafts.host_calls.readings import may_write, readings
 from wmmadiag.subject.drafts.host_calls.sizes import size_sets
-from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, session_of, surely_wrong, weight
+from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, surely_wrong, weight
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.drafts.text import parsed_card
@@ -232,7 +232,7 @@ class _Held:
         for other, _ in self._cards_at(candidate, ragged, RAGGED):
             if other.assumed != card.assumed[1:]:
                 continue
-            result = run_case(session_of(other, tries), other.cases[0], other.variants[0], None, "")[0]
+            result = run_case(tries.session_of(other), other.cases[0], other.variants[0], None, "")[0]
             fault = result.problem
             outside = fault is not None and fault.kind == "out-of-bounds" and fault.message.startswith("write")
             if result.status == "passed" or outside or result.overwritten:

@@ -40,12 +40,19 @@ class Tries:
     asked: str = ""  # what has to be so for the kernel to be right, where nobody says it; "" for nothing
     ragged: str = ""  # sizes at which a kernel is wrong that is right at multiples of its tiles; "" for none
 
+    def session_of(self, card: Card) -> CardSession:
+        """A session for a card, with what was compiled for the others."""
+        from wmmadiag.subject.card_session import tried_in
+
+        self.session = tried_in(self.session, card)
+        return self.session
+
 
 def is_right(card: Card, candidate: Candidate, tries: Tries) -> bool:
     from wmmadiag.subject.check import run_case
 
     tries.runs += 1
-    session = session_of(card, tries)
+    session = tries.session_of(card)
     result, bound, verdict = run_case(session, card.cases[0], card.variants[0], None, "")
     tries.instructions += result.warp_instructions
     if bound is not None and result.status == "failed" and verdict is not None and not verdict.damages:
@@ -63,16 +70,6 @@ def weight(card: Card) -> float:
     """The product of a card's sizes: what a run of its kernel takes grows with it."""
     sizes = card.cases[0].symbols
     return math.prod(float(str(one)) for name, one in sizes.items() if not name.startswith("elements_of_"))
-
-
-def session_of(card: Card, tries: Tries) -> CardSession:
-    """A session for a card, with what was compiled for the others."""
-    from wmmadiag.subject.alternatives import replace_card
-    from wmmadiag.subject.card_session import session_for
-    from wmmadiag.subject.target import card_target
-
-    tries.session = replace_card(tries.session or session_for(card, card_target(card, None), None, None), card)
-    return tries.session
 
 
 def _is_untouched(argument: BoundArgument) -> bool:
@@ -132,7 +129,7 @@ def _may_be_rounding(kernel: SourceKernel, card: Card, tries: Tries) -> bool:
         return False
     from wmmadiag.subject.check import run_case
 
-    session = session_of(replace(card, computes=replace(card.computes, rounding=narrow)), tries)
+    session = tries.session_of(replace(card, computes=replace(card.computes, rounding=narrow)))
     return run_case(session, card.cases[0], card.variants[0], None, "")[0].status != "failed"
 
 
