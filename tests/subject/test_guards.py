@@ -6,7 +6,7 @@ import pytest
 
 import wmmadiag
 from wmmadiag.hostcode.program import read_program
-from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
+from wmmadiag.subject.drafts.guards import tiling
 
 KERNEL = """
 struct Params { int rows; };
@@ -52,7 +52,7 @@ def test_what_is_compared_with_a_size(tmp_path, body, found):
     text = KERNEL.replace("BODY", body).replace("TILE", "16")
     path.write_text(text)
     program = read_program(text, path.as_posix(), (), {})
-    assert guarded(program, program.kernels("k")[0], {}) == found
+    assert tiling(program, program.kernels("k")[0], {}, 0).guards == found
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_stepped_through(tmp_path, body, found):
     text = KERNEL.replace("BODY", body).replace("TILE", "16")
     path.write_text(text)
     program = read_program(text, path.as_posix(), (), {})
-    assert stepped(program, program.kernels("k")[0], {}) == found
+    assert tiling(program, program.kernels("k")[0], {}, 0).steps == found
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_a_blocks_threads_step_through(tmp_path, body, threads, found):
     text = KERNEL.replace("BODY", body).replace("TILE", "16")
     path.write_text(text)
     program = read_program(text, path.as_posix(), (), {})
-    assert strided(program, program.kernels("k")[0], {}, threads) == found
+    assert tiling(program, program.kernels("k")[0], {}, threads).strides == found
 
 
 DEPTH = """
@@ -119,7 +119,7 @@ __global__ void gemm(const float* a, float* c, int k) {
 )
 def test_what_a_loop_ends_with_a_part_of(loop, tiles):
     program = read_program(DEPTH.replace("LOOP", loop), "k.cu", (), {})
-    assert covered(program, program.kernels("gemm")[0], {}) == tiles
+    assert tiling(program, program.kernels("gemm")[0], {}, 0).covered == tiles
 
 
 SLICES = """

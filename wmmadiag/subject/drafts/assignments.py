@@ -198,10 +198,7 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
             replace(one, name=own.get(one.name, one.name), meant=meant.extents.get(one.name, one.meant))
             for one in kernel.parameters
         ),
-        guards={own.get(name, name): step for name, step in kernel.guards.items()},
-        steps={own.get(name, name): step for name, step in kernel.steps.items()},
-        covered={own.get(name, name): tile for name, tile in kernel.covered.items()},
-        strides={own.get(name, name): count for name, count in kernel.strides.items()},
+        tiling=kernel.tiling.renamed(own),
     )
     result = draft(renamed, operation, replace(wishes, layouts=meant.layouts, hides=meant.hides))
     for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):

@@ -21,12 +21,12 @@ def note_facts(result: CardDraft, kernel: SourceKernel, meant: Meanings, spoken:
         spoken: symbols that arguments, launch and instantiation speak of.
     """
     for argument in result.arguments:
-        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
-        step = kernel.steps.get(name)
+        name = argument.parameter.own_name
+        step = kernel.tiling.steps.get(name)
         if step and argument.value.isidentifier():
             result.steps[argument.value] = math.lcm(step, result.steps.get(argument.value, 1))
-        if name in kernel.strides and argument.value.isidentifier():
-            result.strides[argument.value] = max(kernel.strides[name], result.strides.get(argument.value, 0))
+        if name in kernel.tiling.strides and argument.value.isidentifier():
+            result.strides[argument.value] = max(kernel.tiling.strides[name], result.strides.get(argument.value, 0))
     _guards(result, kernel)
     if kernel.launch is None:
         return
@@ -45,15 +45,15 @@ def _guards(result: CardDraft, kernel: SourceKernel) -> None:
     """The extents that the kernel compares indices with, of those that the grid rounds up."""
     rounded = {name for text in result.grid for name in names_in(text) if "ceil_div" in text}
     for argument in result.arguments:
-        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
-        step = kernel.guards.get(name) or kernel.guards.get(argument.parameter.name)
+        name = argument.parameter.own_name
+        step = kernel.tiling.guards.get(name) or kernel.tiling.guards.get(argument.parameter.name)
         if step and argument.value in rounded and argument.value.isidentifier():
             result.guarded[argument.value] = step
     result.rounded_up |= rounded - result.guarded.keys()
     over = set().union(*map(names_in, result.grid))
     for argument in result.arguments:  # the depth of a product
-        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
-        step, tile = kernel.guards.get(name), kernel.covered.get(name)
+        name = argument.parameter.own_name
+        step, tile = kernel.tiling.guards.get(name), kernel.tiling.covered.get(name)
         own = argument.value.isidentifier() and argument.value not in (TODO, *over)
         if own and step and tile and step % tile:
             result.guarded[argument.value] = step

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from wmmadiag.csource.nodes import Node, ancestors, arguments, bare, descendants, operands
 from wmmadiag.csource.nodes import field as child
@@ -23,21 +24,48 @@ _INTEGERS = frozenset({"int", "unsigned", "long", "size_t", "int32_t", "uint32_t
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 
 
-def guarded(
-    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], *, any_block: bool = False
-) -> dict[str, int]:
-    """Names of a kernel's numbers → what the indices that are compared with them are multiples of.
+class Tiling(NamedTuple):
+    """How a kernel's code goes over its numbers, each by its name in there."""
 
-    Members of structs go by their own name. A number that the code asks to be a multiple of something is left out, and
-    so is one that is compared with what nothing is known of.
+    guards: Mapping[str, int] = {}  # → what the indices are multiples of that it compares with it
+    steps: Mapping[str, int] = {}  # → what its code steps through it by
+    covered: Mapping[str, int] = {}  # → tiles of it that a loop ends with a part of
+    strides: Mapping[str, int] = {}  # → what a block's threads take of it at a time
+
+    def renamed(self, names: Mapping[str, str]) -> Tiling:
+        """The same under other names."""
+        return Tiling(*({names.get(name, name): value for name, value in told.items()} for told in self))
+
+
+def tiling(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], threads: int) -> Tiling:
+    """What the code of a kernel shows.
+
+    Members of structs go by their own name.
 
     Args:
         constants: numbers that the code knows by name.
-        any_block: whether an index that is made of `blockDim` counts, too: a block may have any number of threads.
+        threads: of a block along x; 0 where that is not known.
+    """
+    readers = _readers(program, kernel, constants, _ONES)
+    told = _readers(program, kernel, {**constants, "blockDim.x": threads}, _ONES)
+    return Tiling(_guards(readers), _steps(readers), _covered(readers), _strides(told))
+
+
+def guarded_by_any_block(
+    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number]
+) -> Mapping[str, int]:
+    """`Tiling.guards` where an index that is made of `blockDim` counts, too: a block may have any number of threads."""
+    return _guards(_readers(program, kernel, constants, (*_ONES, "blockDim")))
+
+
+def _guards(readers: Iterable[_Reader]) -> dict[str, int]:
+    """What the indices that are compared with a number are multiples of.
+
+    A number that the code asks to be a multiple of something is left out, and so is one that is compared with what
+    nothing is known of.
     """
     found: dict[str, int | None] = {}
-    ones = (*_ONES, "blockDim") if any_block else _ONES
-    for reader in _readers(program, kernel, constants, ones):
+    for reader in readers:
         for name, index in reader.comparisons():
             step = reader.multiple(index, _DEEPEST)
             for size in reader.sizes(name, _DEEPEST):
@@ -48,27 +76,27 @@ def guarded(
     return {name: step for name, step in found.items() if step}
 
 
-def stepped(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number]) -> dict[str, int]:
-    """Names of a kernel's numbers → what the code steps through them by, in tiles that begin at multiples of it.
+def _steps(readers: Iterable[_Reader]) -> dict[str, int]:
+    """What the code steps through a number by, in tiles that begin at multiples of it.
 
-    Such a number need be no multiple of it; but one that is suits a kernel with guards as well as one without.
+    The number need be no multiple of it; but one that is suits a kernel with guards as well as one without.
     """
     found: dict[str, int] = {}
-    for reader in _readers(program, kernel, constants, _ONES):
+    for reader in readers:
         for name, step in reader.steps():
             for size in reader.sizes(name, _DEEPEST):
                 found[size] = math.lcm(found.get(size, 1), step)
     return found
 
 
-def covered(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number]) -> dict[str, int]:
-    """Names of a kernel's numbers → the tiles that its code goes through them in, what is left at the end one of them.
+def _covered(readers: Iterable[_Reader]) -> dict[str, int]:
+    """The tiles that code goes through a number in, what is left at the end one of them.
 
     A number of which it takes whole tiles alone somewhere is left out.
     """
     found: dict[str, int] = {}
     whole: set[str] = set()
-    for reader in _readers(program, kernel, constants, _ONES):
+    for reader in readers:
         for name, step in reader.turns():
             for size in reader.sizes(name, _DEEPEST):
                 found[size] = math.lcm(found.get(size, 1), step or 1)
@@ -76,18 +104,13 @@ def covered(program: HostProgram, kernel: HostFunction, constants: Mapping[str, 
     return {name: step for name, step in found.items() if name not in whole and step > 1}
 
 
-def strided(
-    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], threads: int
-) -> dict[str, int]:
-    """Names of a kernel's numbers → how many elements of such an extent all threads of a block take at a time.
+def _strides(readers: Iterable[_Reader]) -> dict[str, int]:
+    """How many elements of such an extent all threads of a block take at a time.
 
     At sizes up to that a loop over it ends after one turn, and what later turns do wrong does not show.
-
-    Args:
-        threads: of a block along x; 0 where that is not known.
     """
     found: dict[str, int] = {}
-    for reader in _readers(program, kernel, {**constants, "blockDim.x": threads}, _ONES):
+    for reader in readers:
         for name, count in reader.strides():
             for size in reader.sizes(name, _DEEPEST):
                 found[size] = max(found.get(size, 0), count)

@@ -37,6 +37,11 @@ class DraftParameter:
     single: bool = False  # whether the pointer is to one number, which the kernel reads: `*alpha`
     remark: str = ""  # why a struct could not be taken apart
 
+    @property
+    def own_name(self) -> str:
+        """Its name in code: of a struct's member alone."""
+        return self.label.rpartition(".")[2] or self.name
+
 
 @lru_cache(maxsize=1 << 14)
 def folded(name: str) -> str:

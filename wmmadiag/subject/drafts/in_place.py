@@ -44,8 +44,7 @@ def mark_updated(result: CardDraft, code: str) -> None:
         parameter = argument.parameter
         if argument.role not in inputs or argument.direction or not parameter.pointer or parameter.const:
             continue
-        name = parameter.label.rpartition(".")[2] or parameter.name
-        if _may_write(code, name):
+        if _may_write(code, parameter.own_name):
             argument.direction = "inout"
             result.remarks.append(f"'{parameter.name}' is read, and written over with what becomes of it")
 

@@ -24,7 +24,7 @@ from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import Pointer, TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.guards import covered, guarded, stepped, strided
+from wmmadiag.subject.drafts.guards import Tiling, tiling
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.instantiations_beside import most_telling_first
 from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants, threads_along_x
@@ -87,11 +87,7 @@ class SourceKernel:
     # host symbols that the kernel's own code names, too, or for one value of which alone the launch is known
     fixed: frozenset[str] = frozenset()
     named: Mapping[str, Number] = field(default_factory=dict)  # numbers that the files name besides
-    # names of its numbers → what the indices are multiples of that it compares with them
-    guards: Mapping[str, int] = field(default_factory=dict)
-    steps: Mapping[str, int] = field(default_factory=dict)  # … → what its code steps through them by
-    covered: Mapping[str, int] = field(default_factory=dict)  # … → tiles of it that a loop ends with a part of
-    strides: Mapping[str, int] = field(default_factory=dict)  # … → what a block's threads take of them at a time
+    tiling: Tiling = field(default_factory=Tiling)  # how its code goes over its numbers
     # template parameters that nothing in the source gives a value: its own, or of the function that launches it
     uninstantiated: tuple[TemplateParameter, ...] = ()
     declared: HostFunction | None = None  # its definition
@@ -240,10 +236,7 @@ def read_kernel(
         frozenset(machine.supposed)
         | {name for name, known in machine.names.items() if known and known[0] in outer and _mentions(code, known[0])},
         file_constants(machine, scope),
-        guarded(program, function, constants),
-        stepped(program, function, constants),
-        covered(program, function, constants),
-        strided(program, function, constants, threads_along_x(launch, machine)),
+        tiling(program, function, constants, threads_along_x(launch, machine)),
         _open_parameters(program, function, launch) if not given else (),
         function,
         host,

@@ -136,7 +136,7 @@ def spelled_out(code: str, scope: Scope) -> str:
 
 
 def used(parameter: DraftParameter, code: str) -> DraftParameter:
-    name = parameter.label.rpartition(".")[2] or parameter.name
+    name = parameter.own_name
     if not parameter.pointer:
         # Members are looked for in the whole source, since methods that are handed the struct read them, too.
         plain_number = parameter.dtype is not None and not parameter.value and not parameter.struct

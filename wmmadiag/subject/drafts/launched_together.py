@@ -19,6 +19,7 @@ from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.subject.drafts.code_facts import card_type
 from wmmadiag.subject.drafts.given_source import GivenSource
+from wmmadiag.subject.drafts.guards import Tiling
 from wmmadiag.subject.drafts.guess import DraftParameter, role_remark
 from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
@@ -343,7 +344,6 @@ def _whole(
         shape, kernel=KernelName(root), shared=ZERO, arguments=passed, contents=contents, facts=steps[-1].launch.facts
     )
     listed = ", ".join(dict.fromkeys(step.kernel.entry for step in steps))
-    guards, tiles, covered, strides = _guards(steps, parameters, passed)
     constants: dict[str, terms.Number] = {}
     for step in steps:
         constants |= step.kernel.constants
@@ -361,35 +361,27 @@ def _whole(
         (f"'{root}' is judged as a whole, which launches {listed}; --entry NAME takes one of them alone",),
         fixed=multiplying.kernel.fixed,
         named=multiplying.kernel.named,
-        guards=guards,
-        steps=tiles,
-        covered=covered,
-        strides=strides,
+        tiling=_tiling(steps, parameters, passed),
         declared=multiplying.kernel.declared,
         host=host,
         together=made,
     )
 
 
-def _guards(
-    steps: Sequence[_Step], parameters: Sequence[DraftParameter], passed: Sequence[Value]
-) -> tuple[dict[str, int], ...]:
-    """Of the numbers of the whole what its kernels compare indices with, what they step through, in whole tiles and
-    in parts of them, and what their blocks do."""
+def _tiling(steps: Sequence[_Step], parameters: Sequence[DraftParameter], passed: Sequence[Value]) -> Tiling:
+    """How its kernels go over the numbers of the whole."""
     names = {value.args[0]: one.name for one, value in zip(parameters, passed, strict=True)
              if isinstance(value, Term)}  # fmt: skip
     found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for step in steps:
-        own = step.kernel
         for parameter, value in zip(step.kernel.parameters, step.kernel.passed, strict=True):
             if not isinstance(value, Term) or value.op != "symbol" or value.args[0] not in names:
                 continue
             name = names[value.args[0]]
-            label = parameter.label.rpartition(".")[2] or parameter.name
-            for told, whole in zip((own.guards, own.steps, own.covered, own.strides), found, strict=True):
-                if label in told:
-                    whole[name] = max(told[label], whole.get(name, 1))
-    return found
+            for told, whole in zip(step.kernel.tiling, found, strict=True):
+                if parameter.own_name in told:
+                    whole[name] = max(told[parameter.own_name], whole.get(name, 1))
+    return Tiling(*found)
 
 
 def _multiplies(code: str) -> int:

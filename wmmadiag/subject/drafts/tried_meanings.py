@@ -86,8 +86,8 @@ def _each(kernel: SourceKernel, meanings: Iterator[Assignment]) -> Iterator[tupl
 
 def adding(kernel: SourceKernel) -> Iterator[SourceKernel]:
     """The kernel as one that adds to what it writes, where it may do so."""
-    names = {one.name for one in kernel.parameters if one.pointer and not one.const and not one.added
-             and may_add_to(kernel.code, one.label.rpartition(".")[2] or one.name)}  # fmt: skip
+    written = [one for one in kernel.parameters if one.pointer and not one.const and not one.added]
+    names = {one.name for one in written if may_add_to(kernel.code, one.own_name)}
     if names:
         parameters = tuple(replace(one, added=one.added or one.name in names) for one in kernel.parameters)
         yield replace(kernel, parameters=parameters)

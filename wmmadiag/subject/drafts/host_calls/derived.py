@@ -19,7 +19,7 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.guards import guarded
+from wmmadiag.subject.drafts.guards import guarded_by_any_block
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
 from wmmadiag.subject.drafts.host_calls.card_text import Written, card_text, written
@@ -130,8 +130,8 @@ def named_host_card(source: GivenSource, kernel: SourceKernel, assumed: Sequence
 def _guards(kernel: SourceKernel) -> Mapping[str, int]:
     """The kernel's numbers with which it compares indices, and what these are multiples of."""
     if kernel.declared is None or kernel.machine is None:
-        return kernel.guards
-    return guarded(kernel.machine.program, kernel.declared, kernel.constants, any_block=True)
+        return kernel.tiling.guards
+    return guarded_by_any_block(kernel.machine.program, kernel.declared, kernel.constants)
 
 
 def _number(text: str) -> Number:
