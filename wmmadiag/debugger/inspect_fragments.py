@@ -134,10 +134,9 @@ class FragmentInspection:
         return self._last_use(name, uses, chosen)
 
     def _last_use(self, name: str, uses: list[FragmentUse], warp: int) -> FragmentView:
-        time, start = self.machine.time, self.machine.block_starts[-1]
-        table = self.lines.table(use.pc for use in uses)
-        stop = self.machine.last_before(Conditions(before=table, block=self.machine.block, warp=warp), time, start)
-        self.machine.seek(time)
+        start, table = self.machine.block_starts[-1], self.lines.table(use.pc for use in uses)
+        with self.machine.returning() as time:
+            stop = self.machine.last_before(Conditions(before=table, block=self.machine.block, warp=warp), time, start)
         if stop is None:
             raise ConfigurationError(
                 f"warp {warp} has not touched '{name}' yet in this block",
@@ -154,22 +153,19 @@ class FragmentInspection:
         """
         chosen = self.warp if warp is None else warp
         nodes = self.target.kernel.kernel.nodes
-        time, start = self.machine.time, self.machine.block_starts[-1]
         standing = self.standing(chosen)
-        at = time
-        if standing is None or nodes[standing.pc].op not in MULTIPLICATIONS:
-            table = self.lines.operations(MULTIPLICATIONS)
-            here = Conditions(before=table, block=self.machine.block, warp=chosen)
-            stop = self.machine.last_before(here, time, start)
-            if stop is None:
-                self.machine.seek(time)
-                raise ConfigurationError(
-                    f"warp {chosen} has multiplied nothing yet in this block", hint="go on with `tensor`"
-                )
-            at, pc = stop.time, stop.pc
-        else:
-            pc = standing.pc
-        try:
+        with self.machine.returning() as at:
+            if standing is None or nodes[standing.pc].op not in MULTIPLICATIONS:
+                table = self.lines.operations(MULTIPLICATIONS)
+                here = Conditions(before=table, block=self.machine.block, warp=chosen)
+                stop = self.machine.last_before(here, at, self.machine.block_starts[-1])
+                if stop is None:
+                    raise ConfigurationError(
+                        f"warp {chosen} has multiplied nothing yet in this block", hint="go on with `tensor`"
+                    )
+                at, pc = stop.time, stop.pc
+            else:
+                pc = standing.pc
             self.machine.seek(at)
             found = {letter: self.view(pc, letter, chosen, "before") for letter in "abc"}
             executed = self.machine.executed(chosen)
@@ -179,8 +175,6 @@ class FragmentInspection:
                 self.machine.run(Conditions(before=everywhere, block=block, warp=chosen, block_end=True))
             if self.machine.block == block:
                 found["d"] = self.view(pc, "d", chosen)
-        finally:
-            self.machine.seek(time)
         return found
 
     def view(

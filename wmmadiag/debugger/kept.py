@@ -29,7 +29,6 @@ from wmmadiag.csource.writes import Write
 from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
 from wmmadiag.debugger.kept_values import copied
 from wmmadiag.debugger.session import Session
-from wmmadiag.debugger.session import Session as Stopped
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.subject.compiling import SubjectCompiler
@@ -286,7 +285,7 @@ def kept(session: Session) -> Session:
         raise ConfigurationError("the variables are kept already", hint="`info variables` lists them")
     if not session.declared.files:
         raise ConfigurationError("there is no CUDA source to compile again", hint="`print %REGISTER` shows a register")
-    made = Stopped(session.target.keeping(KeepingCompiler(session)), memory_limit=session.machine.memory_use.limit)
+    made = Session(session.target.keeping(KeepingCompiler(session)), memory_limit=session.machine.memory_use.limit)
     made.other = session.other
     moment = session.moment
     if moment.place is None or not moment.place.line or moment.time == 0:
@@ -322,7 +321,7 @@ def evaluated(session: Session, text: str) -> Any:
         raise ConfigurationError("there is no source line here", hint="go to one first: break LINE, run")
     line = f"{Path(place.file).name}:{place.line}"
     facts = _type(session, place, text)
-    made = Stopped(session.target.keeping(KeepingCompiler(session, (place, text))))
+    made = Session(session.target.keeping(KeepingCompiler(session, (place, text))))
     came = _times(session, line)
     if not came:
         raise ConfigurationError(
@@ -360,17 +359,14 @@ def _type(session: Session, place: Place, text: str) -> TypeFacts:
 
 def _times(session: Session, line: str) -> int:
     """How often the selected warp has come to a line in its block, now included."""
-    machine = session.machine
-    now, block, warp = machine.time, machine.block, session.warp
-    conditions = session.conditions(line=line, block=block, warp=warp)
+    machine, warp = session.machine, session.warp
+    conditions = session.conditions(line=line, block=machine.block, warp=warp)
     came = 0
-    try:
+    with machine.returning() as now:
         machine.seek(machine.block_starts[-1])
         while came < _MOST:
             standing = machine.next  # where it stands already a run does not stop
             came += int(standing is not None and standing.warp == warp and bool(conditions.before[standing.pc]))
             if machine.time >= now or machine.run(replace(conditions, until=now)).reason not in ("instruction", "time"):
                 break
-    finally:
-        machine.seek(now)
     return came

@@ -61,11 +61,10 @@ def _is(written: str, name: str) -> bool:
 def _last_of_each_lane(session: Inspection, pcs: frozenset[int]) -> dict[int, int]:
     """Lane → the last of these instructions that it ran in this block."""
     machine = session.machine
-    now = before = machine.time
     floor = machine.block_starts[-1]
     only = Conditions(before=session.lines.table(pcs), block=machine.block, warp=session.warp)
     found: dict[int, int] = {}
-    try:
+    with machine.returning() as before:
         for _ in range(_ROUNDS):
             stop = machine.last_before(only, before, floor)
             if stop is None:
@@ -79,8 +78,6 @@ def _last_of_each_lane(session: Inspection, pcs: frozenset[int]) -> dict[int, in
             before = stop.time
             if len(found) == LANES:
                 break
-    finally:
-        machine.seek(now)
     return found
 
 

@@ -55,14 +55,14 @@ class LaunchProgress:
     def _comes_back(self) -> bool:
         """Whether the block's state repeats."""
         machine = self.machine
-        start, first = machine.time, machine.next
+        first = machine.next
         if first is None:
             return False
         table = bytearray(len(machine.kernel.kernel.nodes))
         table[first.pc] = 1
         reference, block = self._state(), machine.block
         ready = {one.warp: machine.executed(one.warp) for one in machine.standings if one.state == "ready"}
-        try:
+        with machine.returning():
             for _ in range(_RETURNS):
                 until = machine.time + _LONGEST
                 stop = machine.bare_run(Conditions(before=bytes(table), block=block, warp=first.warp, until=until))
@@ -70,9 +70,7 @@ class LaunchProgress:
                     return False
                 if all(machine.executed(warp) > count for warp, count in ready.items()) and self._state() == reference:
                     return True
-            return False
-        finally:
-            machine.seek(start)
+        return False
 
     def _state(self) -> Any:
         machine = self.machine
@@ -85,15 +83,15 @@ class LaunchProgress:
 def stuck_words(session: Position) -> str:
     """What a block that gets nowhere waits for, as far as its reads tell."""
     machine = session.machine
-    start, block = machine.time, machine.block
+    block = machine.block
     watches = tuple(Watchpoint(space, *_GLOBAL, block, reads=True, writes=False) for space in ("global", "shared"))
     names: list[str] = []
-    for _ in range(_POLLS):
-        stop = machine.bare_run(Conditions(watches=watches, until=start + _LONGEST))
-        if stop.reason != "watch":
-            break
-        names.append(session.arrays.name("shared" if stop.watch else "global", stop.address))
-    machine.seek(start)
+    with machine.returning() as start:
+        for _ in range(_POLLS):
+            stop = machine.bare_run(Conditions(watches=watches, until=start + _LONGEST))
+            if stop.reason != "watch":
+                break
+            names.append(session.arrays.name("shared" if stop.watch else "global", stop.address))
     polled = ", ".join(list(dict.fromkeys(names))[:3])
     words = f"block {session.coordinates()} gets nowhere"
     words += f": it reads {polled} again and again, and nothing changes" if polled else ": an endless loop"

@@ -48,9 +48,9 @@ def _stopped(interpreter: Interpreter, moment: Moment, met: Breakpoint | None) -
     if met.element and moment.time:
         session = interpreter.session
         new = session.values(met.element)
-        session.machine.seek(moment.time - 1)
-        old = session.values(met.element)
-        session.machine.seek(moment.time)
+        with session.machine.returning():
+            session.machine.seek(moment.time - 1)
+            old = session.values(met.element)
         if new.size == 1:
             more += f"\n  was {array_text(old.reshape(()))}, is {array_text(new.reshape(()))}"
     return moved(moment, more)
