@@ -266,17 +266,17 @@ def _run_task(task: Task, progress: TaskProgress | None, key: str | None) -> Tas
     return outcome
 
 
-_DIAGNOSIS_OPTIONS = frozenset(
-    ("entry", "computes", "grid", "block", "shared", "macros", "symbols", "include_paths", "std", "seed", "inputs",
-     "backend", "compiler", "use_cache", "checks")
-)  # fmt: skip
+_OF_DIAGNOSES = frozenset({"seed", "inputs", "backend", "compiler", "use_cache", "checks"})
+"""Options of a check that a diagnosis takes, too, besides those of the subject."""
 
 
 def _diagnoses(task: Task, report: KernelReport, tell: Callable[[int, int, str], None]) -> tuple[Diagnosis, ...]:
     """Why each variant with a failing case fails."""
     from wmmadiag.api import diagnosis
+    from wmmadiag.api.options import SubjectKeywords
 
-    options = {name: value for name, value in task.options.items() if name in _DIAGNOSIS_OPTIONS}
+    taken = SubjectKeywords.__annotations__.keys() | _OF_DIAGNOSES
+    options = {name: value for name, value in task.options.items() if name in taken}
     found = []
     for variant in dict.fromkeys(case.variant for case in report.cases if case.status == "failed"):
         cases = list(dict.fromkeys(case.case for case in report.cases if case.variant == variant))

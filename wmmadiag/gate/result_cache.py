@@ -42,12 +42,13 @@ def result_key(task: Task) -> str | None:
 
 def _key(task: Task) -> str | None:
     from wmmadiag.api import open_card
+    from wmmadiag.api.options import SubjectKeywords
     from wmmadiag.compile.cache import digest
     from wmmadiag.subject.target import card_target
 
     text = task.path.read_bytes()
-    named = ("entry", "computes", "grid", "block", "shared", "macros", "symbols", "include_paths", "std")
-    card = open_card(task.path, **{name: task.options[name] for name in named if name in task.options})
+    named = SubjectKeywords.__annotations__.keys() & task.options.keys()
+    card = open_card(task.path, **{name: task.options[name] for name in named})
     if card.computes.operation == "python":
         return None
     arch = card_target(card, task.arch, "emulator")

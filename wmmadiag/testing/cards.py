@@ -231,11 +231,12 @@ def checker(request: pytest.FixtureRequest) -> Callable[..., KernelReport]:
 
     def check_kernel(subject: str | Path | Card, **options: Any) -> KernelReport:
         from wmmadiag.api import open_card
+        from wmmadiag.api.options import SubjectKeywords
 
         __tracebackhide__ = True
         if chosen.arches is not None:
             options.setdefault("arch", chosen.arches[0])
-        overlay = {name: options.pop(name) for name in _OVERLAY if name in options}
+        overlay = {name: options.pop(name) for name in SubjectKeywords.__annotations__ if name in options}
         card = open_card(subject, **overlay)
         shared = Shared(card, chosen)
 
@@ -251,6 +252,3 @@ def checker(request: pytest.FixtureRequest) -> Callable[..., KernelReport]:
         return check_or_fail(card, options, chosen, reports_folder(request.config), request.node.nodeid, explain)
 
     return check_kernel
-
-
-_OVERLAY = ("entry", "computes", "grid", "block", "shared", "macros", "symbols", "include_paths", "std")
