@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from wmmadiag.results.brief import brief
+from wmmadiag.results.brief import brief, times
 from wmmadiag.results.model import CaseResult, Status
 from wmmadiag.results.run import Run
 
@@ -109,12 +109,12 @@ def _change(key: CaseKey, old: CaseResult | None, new: CaseResult) -> CaseChange
 def _notes(old: CaseResult, new: CaseResult) -> Iterator[str]:
     if (old.seed, old.distribution, old.symbols) != (new.seed, new.distribution, new.symbols):
         yield "other inputs or sizes than before"
-    wrong = [sum(one.wrong for one in case.observations if one.against == "reference") for case in (old, new)]
+    wrong = [sum(one.wrong for one in case.judged) for case in (old, new)]
     if old.observations and new.observations and wrong[0] != wrong[1] and all(wrong):
         yield f"{'more' if wrong[1] > wrong[0] else 'fewer'} wrong elements: {wrong[0]} to {wrong[1]}"
-    errors = [_largest(case) for case in (old, new)]
+    errors = [case.largest_error for case in (old, new)]
     if errors[0] is not None and errors[1] is not None and _differs(errors[0], errors[1], ERROR_FACTOR):
-        yield f"error {_way(*errors)}: {_short(errors[0])} to {_short(errors[1])} times the bound"
+        yield f"error {_way(*errors)}: {times(errors[0])} to {times(errors[1])} times the bound"
     work = (old.warp_instructions, new.warp_instructions)
     if all(work) and _differs(*work, WORK_FACTOR):
         yield f"work {_way(*work)}: {work[0]:,} to {work[1]:,} warp instructions"
@@ -122,18 +122,9 @@ def _notes(old: CaseResult, new: CaseResult) -> Iterator[str]:
         yield f"time {_way(old.seconds, new.seconds)}: {old.seconds:.2f} to {new.seconds:.2f} s"
 
 
-def _largest(case: CaseResult) -> float | None:
-    known = [one.max_in_bounds for one in case.observations if one.against == "reference"]
-    return max((value for value in known if value is not None), default=None)
-
-
 def _differs(a: float, b: float, factor: float) -> bool:
     low, high = sorted((a, b))
     return high > 0 and (low <= 0 or high / low >= factor)
-
-
-def _short(ratio: float) -> str:
-    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1e6 else f"{ratio:.1e}"
 
 
 def _way(a: float | None, b: float | None) -> str:

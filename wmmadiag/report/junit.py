@@ -48,7 +48,7 @@ def _case(kernel: KernelRun, case: CaseResult) -> ElementTree.Element:
     test = ElementTree.Element(
         "testcase",
         classname=one_line(f"{report.name}.{report.arch}"),
-        name=one_line(f"{case.variant} / {case.case}"),
+        name=one_line(case.title),
         file=one_line(report.source),
         time=f"{case.seconds:.6f}",
     )

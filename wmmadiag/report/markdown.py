@@ -113,7 +113,7 @@ def _table(run: Run) -> str:
                 _WORDS[case.status],
                 _cell(report.name[:60]),
                 escaped(report.arch),
-                _cell(f"{case.variant} / {case.case}"[:60]),
+                _cell(case.title[:60]),
                 escaped(_cut(brief(case), 120)),
                 f"{case.seconds:.3f}",
             ]
@@ -151,7 +151,7 @@ def _worth_telling(run: Run) -> list[tuple[KernelRun, CaseResult]]:
 def _failure(kernel: KernelRun, case: CaseResult) -> tuple[str, str]:
     """A case's part without and with its folds."""
     report = kernel.report
-    title = f"#### {escaped(report.name)}, {code(f'{case.variant} / {case.case}')}, {escaped(report.arch)}\n"
+    title = f"#### {escaped(report.name)}, {code(case.title)}, {escaped(report.arch)}\n"
     diagnosis = kernel.diagnosis(case.variant, case.case)
     own = diagnosis is not None and diagnosis.case == case.case
     lines = [title]

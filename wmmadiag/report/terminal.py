@@ -11,7 +11,7 @@ from itertools import pairwise
 from wmmadiag.compare.observation import Axis, ElementDifference, Observation
 from wmmadiag.report.terminal_diagnosis import diagnosis_lines
 from wmmadiag.report.tile_map import LEGEND, tile_map_lines
-from wmmadiag.results.brief import brief, margin, share
+from wmmadiag.results.brief import brief, margin, share, times, wrong_outputs
 from wmmadiag.results.finding_lines import finding_lines
 from wmmadiag.results.model import (
     CaseResult,
@@ -57,7 +57,7 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
     for assumed in report.assumed:
         lines += wrapped(f"assumed: {assumed}", "", "    ")
     lines.append("")
-    width = max((len(f"{case.variant} / {case.case}") for case in report.cases), default=0)
+    width = max((len(case.title) for case in report.cases), default=0)
     alike: dict[tuple[str, Status], int] = {}
     problems: list[Problem | None] = []
     shown: frozenset[ReportedFinding] = frozenset()
@@ -91,14 +91,14 @@ def _first(report: KernelReport, colour: bool) -> list[str]:
     if case is None or report.status == "passed":
         return []
     errors = [one for one in case.findings if one.level == "error"]
-    wrong = any(one.wrong and one.against == "reference" for one in case.observations)
+    wrong = any(one.wrong for one in case.judged)
     found = errors[0].place if errors and not wrong else ""
     place = found if case.problem is None else case.problem.place
     what = brief(case).split("\n")[0]
     near = _NEAR.search(case.problem.detail) if case.problem is not None else None
     if near:  # the array says more than the address
         what = f"{_ADDRESS.sub('', what)}, {near[0]}"
-    said = f"{_WORDS[report.status]}: {f'{place}: ' if place else ''}{what} ({case.variant} / {case.case})"
+    said = f"{_WORDS[report.status]}: {f'{place}: ' if place else ''}{what} ({case.title})"
     lines = [_painted(line, report.status, colour) for line in wrapped(said, "", "    ")]
     if report.status == "undecided" and case.problem is not None and case.problem.hint:
         lines += wrapped(f"next: {case.problem.hint}", "", "    ")
@@ -198,17 +198,16 @@ def _head(case: CaseResult, width: int, colour: bool) -> tuple[list[str], int]:
     """Status, name and symbols: one line, or two where they do not fit; and the length of the last."""
     word = _painted(f"{'known' if case.accepted else _WORDS[case.status]:<9}", case.status, colour)
     symbols = " ".join(f"{name}={value:g}" for name, value in case.symbols.items())
-    name = f"{case.variant} / {case.case}"
-    length = 10 + max(width, len(name)) + 2 + len(symbols)
+    length = 10 + max(width, len(case.title)) + 2 + len(symbols)
     if length <= WIDTH:
-        return [f"{word} {name:<{width}}  {symbols}".rstrip()], length
-    return [f"{word} {name}", *wrapped(symbols, " " * 10)], WIDTH
+        return [f"{word} {case.title:<{width}}  {symbols}".rstrip()], length
+    return [f"{word} {case.title}", *wrapped(symbols, " " * 10)], WIDTH
 
 
 def _brief_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
     """A case in one or two lines."""
     lines, length = _head(case, width, colour)
-    wrong = [f"{o.output}: {share(o)}" for o in case.observations if o.wrong and o.against == "reference"]
+    wrong = wrong_outputs(case)
     if case.problem is not None:
         wrong = [f"{case.problem.place}: " * bool(case.problem.place) + case.problem.message]
     text = "; ".join(wrong) or ("memory overwritten" if case.overwritten else margin(case))
@@ -299,11 +298,11 @@ def observation_lines(seen: Observation) -> list[str]:
     if seen.wrong > seen.unwritten + seen.nan + seen.inf:
         difference = f"      difference: max {seen.max_difference:.3g}, mean {seen.mean_difference:.3g}"
         if seen.max_in_bounds is not None:
-            median = _times(seen.typical_in_bounds or 0.0)
-            difference += f"; max {_times(seen.max_in_bounds)} the bound, median {median}"
+            median = times(seen.typical_in_bounds or 0.0)
+            difference += f"; max {times(seen.max_in_bounds)}x the bound, median {median}x"
         lines.append(difference)
     elif seen.max_in_bounds is not None:
-        lines.append(f"      all other elements are within it, at most {_times(seen.max_in_bounds)} the bound")
+        lines.append(f"      all other elements are within it, at most {times(seen.max_in_bounds)}x the bound")
     if seen.against != "reference":
         return lines  # the comparison with the reference says where
     if seen.first is not None:
@@ -317,10 +316,6 @@ def observation_lines(seen: Observation) -> list[str]:
     lines.append(f"      {LEGEND}")
     lines += [f"      {line}" for line in tile_map_lines(seen.tiles, seen.matrices, letters)]
     return lines
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.2g}x" if ratio < 10 else f"{ratio:.0f}x" if ratio < 1e6 else f"{ratio:.1e}x"
 
 
 def _index(index: Iterable[int]) -> str:

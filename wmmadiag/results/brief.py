@@ -10,11 +10,16 @@ def brief(case: CaseResult) -> str:
     """What is the matter with a case, in one sentence without its name."""
     if case.problem is not None:
         return case.problem.message
-    wrong = [f"{o.output}: {share(o)}" for o in case.observations if o.wrong and o.against == "reference"]
+    wrong = wrong_outputs(case)
     if wrong:
         return "; ".join(wrong)
     errors = [one.message for one in case.findings if one.level == "error"]
     return "memory overwritten" if case.overwritten else "; ".join(errors) or margin(case)
+
+
+def wrong_outputs(case: CaseResult) -> list[str]:
+    """Which outputs are wrong, and how much of each."""
+    return [f"{one.output}: {share(one)}" for one in case.judged if one.wrong]
 
 
 def share(seen: Observation) -> str:
@@ -28,7 +33,12 @@ def share(seen: Observation) -> str:
 
 def margin(case: CaseResult) -> str:
     """How much of the bound a right case used, at most."""
-    used = [o.max_in_bounds for o in case.observations if o.against == "reference" and o.max_in_bounds is not None]
-    if used:
-        return f"at most {max(used):.2g} of the bound" if max(used) > 0 else "exact"
+    used = case.largest_error
+    if used is not None and used > 0:
+        return f"at most {used:.2g} of the bound"
     return "exact" if case.observations else ""
+
+
+def times(ratio: float) -> str:
+    """An error in units of the bound."""
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1e6 else f"{ratio:.1e}"

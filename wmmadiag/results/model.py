@@ -144,6 +144,21 @@ class CaseResult:
     findings: tuple[ReportedFinding, ...] = ()
     accepted: str = ""
 
+    @property
+    def title(self) -> str:
+        """Its variant and its name."""
+        return f"{self.variant} / {self.case}"
+
+    @property
+    def judged(self) -> tuple[Observation, ...]:
+        """The observations against the reference."""
+        return tuple(one for one in self.observations if one.against == "reference")
+
+    @property
+    def largest_error(self) -> float | None:
+        """The largest error of all that was judged, in units of the bound; None where none has such a number."""
+        return max((one.max_in_bounds for one in self.judged if one.max_in_bounds is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:

@@ -11,7 +11,7 @@ from typing import Any
 from wmmadiag.compare.observation import TILE, Observation
 from wmmadiag.report.map_svg import error_picture
 from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, number, work_line
-from wmmadiag.results.brief import brief
+from wmmadiag.results.brief import brief, times
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Fix
 from wmmadiag.results.maps import ALLOWED, AT_BOUND, SPECIAL, STEPS_PER_OCTAVE, ErrorMap, FragmentCell, HeldFragment
 from wmmadiag.results.model import CaseResult, ReportedFinding, Status
@@ -139,32 +139,31 @@ def _case(
         if made is not None:
             shown.append({"number": len(maps), "about": made, "still": _still(one, room)})
             maps.append(made)
-    reference = [one for one in case.observations if one.against == "reference"]
     return {
         "slug": slug,
         "case": case,
         "brief": brief(case),
         "symbols": " ".join(f"{name}={value:g}" for name, value in case.symbols.items()),
-        "wrong": sum(one.wrong for one in reference),
-        "elements": sum(one.elements for one in reference),
-        "ratio": _largest(reference),
+        "wrong": sum(one.wrong for one in case.judged),
+        "elements": sum(one.elements for one in case.judged),
+        "ratio": _largest(case),
         "observations": [_observation(one) for one in case.observations],
         "maps": shown,
         "launch": _launch(case),
     }
 
 
-def _largest(observations: Sequence[Observation]) -> str:
+def _largest(case: CaseResult) -> str:
     """The largest error in units of the bound, and what has no such number."""
-    ratios = [one.max_in_bounds for one in observations if one.max_in_bounds is not None]
     kinds = {
-        "NaN": sum(one.nan for one in observations),
-        "∞": sum(one.inf for one in observations),
-        "unwritten": sum(one.unwritten for one in observations),
+        "NaN": sum(one.nan for one in case.judged),
+        "∞": sum(one.inf for one in case.judged),
+        "unwritten": sum(one.unwritten for one in case.judged),
     }
     words = [name for name, count in kinds.items() if count]
-    if ratios and (max(ratios) > 1 or not words):
-        words.insert(0, times(max(ratios)))
+    largest = case.largest_error
+    if largest is not None and (largest > 1 or not words):
+        words.insert(0, _times(largest))
     return ", ".join(words)
 
 
@@ -176,11 +175,8 @@ def _launch(case: CaseResult) -> str:
     return f"grid {grid}, block {block}{shared}"
 
 
-def times(ratio: float) -> str:
-    """An error in units of the bound."""
-    if not math.isfinite(ratio):
-        return "∞"
-    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1e6 else f"{ratio:.1e}"
+def _times(ratio: float) -> str:
+    return times(ratio) if math.isfinite(ratio) else "∞"
 
 
 def _observation(seen: Observation) -> dict[str, Any]:
@@ -189,7 +185,7 @@ def _observation(seen: Observation) -> dict[str, Any]:
         "seen": seen,
         "shape": "×".join(map(str, seen.shape)),
         "kinds": ", ".join(f"{count:,} {what}" for count, what in kinds if count),
-        "max_ratio": "" if seen.max_in_bounds is None else times(seen.max_in_bounds),
+        "max_ratio": "" if seen.max_in_bounds is None else _times(seen.max_in_bounds),
         "elements": [
             {
                 "name": name,
@@ -297,7 +293,7 @@ def _findings(cases: Sequence[CaseResult]) -> Iterator[dict[str, Any]]:
         for one in case.findings:
             if one.check != _BANKS:
                 key = (one.level, one.check, one.kind, one.place, one.other, one.message)
-                groups.setdefault(key, (one, []))[1].append(f"{case.variant} / {case.case}")
+                groups.setdefault(key, (one, []))[1].append(case.title)
     order = {"error": 0, "warning": 1, "advice": 2}
     for finding, where in sorted(groups.values(), key=lambda one: order[one[0].level]):
         yield {"finding": finding, "cases": where}
@@ -310,7 +306,7 @@ def _banks(cases: Sequence[CaseResult]) -> Iterator[dict[str, Any]]:
         if found:
             top = max(one.count for one in found)
             for one in sorted(found, key=lambda each: -each.count):
-                yield {"finding": one, "share": one.count, "top": top, "case": f"{case.variant} / {case.case}"}
+                yield {"finding": one, "share": one.count, "top": top, "case": case.title}
             return
 
 
