@@ -26,8 +26,6 @@ from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import ArraysByIndex, Launch
 from wmmadiag.processes.deadline import seconds_left
 
-"""Bytes of a launch's arrays, by their position among its arguments."""
-
 _ALONE = 12
 """So many races are tried one by one; what further ones change is shown for all of them together."""
 _WRITES, _NOTE, _READS = range(3)

@@ -22,9 +22,10 @@ class DraftParameter:
 
     name: str
     c_type: str  # as declared, pointer and const aside
-    pointer: bool
-    const: bool
-    dtype: str | None  # a card's element type, or None when the C type does not say (a template parameter, a struct)
+    pointer: bool = False
+    const: bool = False
+    # a card's element type, or None when the C type does not say (a template parameter, a struct)
+    dtype: str | None = None
     lanes: int = 1  # elements of a vector type (half2: 2), else 1; storage is the same either way
     struct: str = ""  # the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there
     label: str = ""

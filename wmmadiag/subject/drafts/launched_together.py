@@ -319,7 +319,7 @@ def _array(steps: Sequence[_Step], buffer: Buffer, key: int) -> DraftParameter:
 def _number(machine: Machine, name: str, real: bool) -> DraftParameter:
     plain_names = [one for one in machine.names.get(name, ()) if one.isidentifier()]
     kind = "float" if real else "int"
-    return DraftParameter(plain_names[0] if plain_names else name, kind, False, False, "f32" if real else "s32")
+    return DraftParameter(plain_names[0] if plain_names else name, kind, dtype="f32" if real else "s32")
 
 
 def _whole(

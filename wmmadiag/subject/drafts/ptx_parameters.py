@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from wmmadiag.compile.names import full_name
@@ -102,7 +102,7 @@ def _parameter(name: str, use: ParameterUse, c_type: str) -> DraftParameter:
         dtype = _DECLARED.get(use.parameter.type, "u64")
         plain = c_type.replace("const", " ").strip()
         dtype = plain if element_type(plain) is not None else dtype
-        return DraftParameter(name, plain or declared, False, False, dtype, value="0", unread=True)
+        return DraftParameter(name, plain or declared, dtype=dtype, value="0", unread=True)
     if c_type:
         pointer = c_type.endswith("*")
         plain = c_type.rstrip("* ").replace("const", " ").strip()
@@ -113,7 +113,7 @@ def _parameter(name: str, use: ParameterUse, c_type: str) -> DraftParameter:
         return DraftParameter(
             name, _shown(member), True, not member.written, member.element or None, added=member.added
         )
-    return DraftParameter(name, declared, False, False, member.element or _DECLARED.get(use.parameter.type))
+    return DraftParameter(name, declared, dtype=member.element or _DECLARED.get(use.parameter.type))
 
 
 def _shown(member: MemberUse) -> str:
@@ -152,11 +152,11 @@ def _members(struct: str, use: ParameterUse) -> tuple[list[DraftParameter], str]
     laid = _laid_out(use.members, size, use.parameter.align)
     if use.indexed or laid is None or len(laid) > _MOST_MEMBERS:
         why = "it is read at computed offsets" if use.indexed else "its bytes are read in more ways than one"
-        return [DraftParameter(struct, f"{size} bytes", False, False, None, remark=why)], ""
+        return [DraftParameter(struct, f"{size} bytes", remark=why)], ""
     found = []
     for offset, dtype, member in laid:
         label = f"padding{offset}" if member is None else f"at{offset}"
-        one = DraftParameter(f"{struct}_{label}", dtype, False, False, dtype, struct=struct, label=label)
+        one = replace(_number(f"{struct}_{label}", dtype), struct=struct, label=label)
         if member is None:
             one = replace(one, value="0", unread=True)
         elif member.pointer:
@@ -197,49 +197,42 @@ def _laid_out(members: Sequence[MemberUse], size: int, align: int) -> list[tuple
 # -- Numba -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One of the parameters that an array of Numba's, or a number, is passed as."""
-
-    name: str
-    dtype: str
-    pointer: bool = False
-    value: str = ""
+def _number(name: str, dtype: str, value: str = "") -> DraftParameter:
+    return DraftParameter(name, dtype, dtype=dtype, value=value)
 
 
-def _numba_arrays(types: Sequence[str], count: int, names: Sequence[str]) -> list[_Part]:
-    """The parts that make up a kernel's parameters; empty where it is none of Numba's.
+def _numba_arrays(types: Sequence[str], count: int, names: Sequence[str]) -> list[DraftParameter]:
+    """The parameters that a kernel's arrays and numbers are passed as; empty where it is none of Numba's.
 
     Source: numba/core/datamodel/models.py, ArrayModel: meminfo, parent, nitems, itemsize, data, shape, strides.
     """
     if not any(_NUMBA.match(one) for one in types):
         return []
-    parts: list[_Part] = []
+    parts: list[DraftParameter] = []
     for index, one in enumerate(types):
         name = names[index] if index < len(names) else f"arg{index}"
         array = _NUMBA.match(one)
         if array is None:
-            parts.append(_Part(name, one))
+            parts.append(_number(name, one))
             continue
         element = element_type(array[1])
         size = str(element.bytes) if element is not None else ""
         axes = int(array[2])
-        parts += [_Part(f"{name}_meminfo", "u64", value="0"), _Part(f"{name}_parent", "u64", value="0")]
-        parts += [_Part(f"{name}_nitems", "s64"), _Part(f"{name}_itemsize", "s64", value=size)]
-        parts.append(_Part(name, array[1], pointer=True))
-        parts += [_Part(f"{name}_shape{axis}", "s64") for axis in range(axes)]
+        parts += [_number(f"{name}_meminfo", "u64", "0"), _number(f"{name}_parent", "u64", "0")]
+        parts += [_number(f"{name}_nitems", "s64"), _number(f"{name}_itemsize", "s64", size)]
+        parts.append(replace(_number(name, array[1]), pointer=True))
+        parts += [_number(f"{name}_shape{axis}", "s64") for axis in range(axes)]
         last = {"C": axes - 1, "F": 0}.get(array[3], -1)  # the axis without gaps
-        parts += [_Part(f"{name}_stride{axis}", "s64", value=size if axis == last else "") for axis in range(axes)]
+        parts += [_number(f"{name}_stride{axis}", "s64", size if axis == last else "") for axis in range(axes)]
     return parts if len(parts) == count else []
 
 
-def _numba_parameter(part: _Part, use: ParameterUse) -> DraftParameter:
+def _numba_parameter(part: DraftParameter, use: ParameterUse) -> DraftParameter:
+    """One of them, with what the code does with it."""
     member = use.members[0] if use.members else None
-    if part.pointer:
-        const = member is not None and not member.written
-        return DraftParameter(part.name, part.dtype, True, const, part.dtype, added=member is not None and member.added)
-    value = part.value or ("" if member is not None else "0")
-    return DraftParameter(part.name, part.dtype, False, False, part.dtype, value=value, unread=member is None)
+    if member is None:
+        return part if part.pointer else replace(part, value=part.value or "0", unread=True)
+    return replace(part, const=not member.written, added=member.added) if part.pointer else part
 
 
 # -- names in Python -------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def _accessor(parameter: DraftParameter) -> list[DraftParameter] | None:
     const = "const" in parts[0].split()
     pointer = DraftParameter(name, kind, True, const, card_type(scalar(kind)[0]), struct=name, label="data")
     numbers = [
-        DraftParameter(f"{name}.{what}({axis})", index[0], False, False, index[1], struct=name, label=f"{what}{axis}")
+        DraftParameter(f"{name}.{what}({axis})", index[0], dtype=index[1], struct=name, label=f"{what}{axis}")
         for what in ("size", "stride")
         for axis in range(int(parts[1]))
     ]
@@ -124,9 +124,7 @@ def _members(
     for leaf in _padded(layout):
         if isinstance(leaf, str):
             label = f"padding{len(fields)}"
-            fields.append(
-                DraftParameter(label, leaf, False, False, leaf, struct=parameter.name, label=label, value="0")
-            )
+            fields.append(DraftParameter(label, leaf, dtype=leaf, struct=parameter.name, label=label, value="0"))
             values.append(None)
             continue
         told = _member(value, leaf.path)
@@ -174,7 +172,7 @@ def _field(struct: str, leaf: Leaf, told: Value | None, code: str) -> DraftParam
     unread = _unread(code, last)
     empty = pointer and not isinstance(told, Pointer) and getattr(told, "op", "") == "number"
     if pointer and (unread or empty):
-        return DraftParameter(name, "u64", False, False, "u64", struct=struct, label=leaf.path, value="0")
+        return DraftParameter(name, "u64", dtype="u64", struct=struct, label=leaf.path, value="0")
     remark = "pointers to pointers" if facts.depth > 2 else ""
     return DraftParameter(
         name, c_type, pointer, facts.const, dtype, struct=struct, label=leaf.path, offset=leaf.offset,
