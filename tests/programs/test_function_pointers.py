@@ -186,3 +186,35 @@ def test_a_pointer_that_holds_no_function_is_a_fault_at_its_line(tmp_path: Path)
     line = 1 + NOWHERE[: NOWHERE.index("y[1] = nowhere")].count("\n")
     assert f"program.cu:{line}" in done.stderr
     assert "call through a pointer that holds no function's address" in done.stderr
+
+
+HANDED_ON = r"""
+#include <cstdio>
+typedef float (*op_t)(float);
+__device__ __noinline__ float twice(float x) { return 2 * x; }
+__global__ void get(op_t* f, int which) {
+    f[0] = which ? (op_t)twice : (op_t)[](float x) { return -x; };
+}
+__global__ void given(float* y, op_t f) { y[threadIdx.x] = f(threadIdx.x); }
+__global__ void stored(float* y, const op_t* f) { y[threadIdx.x] += f[0](threadIdx.x); }
+int main() {
+    float *y, h[4];
+    op_t *at, f;
+    cudaMalloc(&y, sizeof h);
+    cudaMalloc(&at, sizeof f);
+    for (int which = 0; which < 2; which++) {
+        get<<<1, 1>>>(at, which);
+        cudaMemcpy(&f, at, sizeof f, cudaMemcpyDeviceToHost);
+        given<<<1, 4>>>(y, f);
+        stored<<<1, 4>>>(y, at);
+        cudaMemcpy(h, y, sizeof h, cudaMemcpyDeviceToHost);
+        for (float v : h) printf("%g ", v);
+    }
+    return cudaGetLastError();
+}
+"""
+
+
+def test_a_pointer_that_another_kernel_took_is_called(tmp_path: Path) -> None:
+    done = run_program(tmp_path, HANDED_ON)
+    assert (done.stdout, done.returncode) == ("-0 -2 -4 -6 0 4 8 12 ", 0), done.stderr

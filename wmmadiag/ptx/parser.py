@@ -43,8 +43,9 @@ def parse(text: str, *, name: str = "<ptx>", entry: str | tuple[str, ...] = "") 
     Args:
         text: the PTX.
         name: what to call it in messages, such as its file's path.
-        entry: a kernel, or several: only their bodies and those of the functions that they can call are read; the
-            others are as if they were declared only. Empty, or none of them in this module: all.
+        entry: a kernel, or several: only their bodies and those of the functions that they can call are read, all
+            where they call through pointers; the others are as if they were declared only. Empty, or none of them in
+            this module: all.
 
     Returns:
         The module; it may be shared with other callers.
@@ -185,13 +186,18 @@ class _ModuleParser:
                 waiting += sorted(one for one in called if one in self._functions)
 
     def _pointed_to(self) -> None:
-        """Read the bodies of what calls through pointers may reach."""
-        while any(one.op == INDIRECT for function in self._functions.values() for one in function.instructions):
-            names = {*addressed(self._functions.values(), self._variables.values())}
-            waiting = sorted({self._aliases.get(name, name) for name in names} & self._headers.keys())
-            if not waiting:
-                return
-            self._bodies(waiting)
+        """Read the bodies of what calls through pointers may reach: whose addresses any kernel takes, since one may
+        hand on what another gets."""
+        if not any(one.op == INDIRECT for function in self._functions.values() for one in function.instructions):
+            return
+        told = self._refused
+        self._refused = refused = {} if told is None else told  # of bodies that nothing reaches none spoils the others
+        self._bodies(list(self._headers))
+        self._refused = told
+        if told is None:
+            names = addressed(self._functions.values(), self._variables.values())
+            for name in sorted({self._aliases.get(name, name) for name in names} & refused.keys()):
+                raise refused[name]
 
     def _unsupported(self, message: str) -> UnsupportedError:
         place = Place(self._cursor.name, self._cursor.line)
