@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmmadiag.checks.reversals import _changed
+from wmmadiag.checks.reversals import _changed, _told
 
 DOUBLE, FLOAT = np.dtype(np.float64), np.dtype(np.float32)
 
@@ -28,3 +28,11 @@ def words(*numbers: object) -> np.ndarray:
 def test_memory_without_a_type(one: np.ndarray, other: np.ndarray, numbers: tuple[np.dtype, ...], changed: int) -> None:
     assert len(_changed(one, other, False, numbers)) == changed
     assert len(_changed(one, other, True, numbers)) == np.count_nonzero(one != other)
+
+
+def test_what_changes_is_told_in_elements_and_of_memory_without_a_type_in_bytes():
+    one, other = np.zeros((2, 3), np.float32), np.float32([[0, 0, 0], [0, 5, 6]])
+    changed = np.flatnonzero(one.reshape(-1) != other.reshape(-1))
+    assert _told(one, other, changed, "C") == "2 of 6 elements of C change, C[1,1] is 5.0 instead of 0.0"
+    told = _told(np.uint8([1, 2, 3]), np.uint8([1, 2, 4]), np.array([2]), "dO")
+    assert told == "1 of 3 bytes of dO change, byte 2 is 4 instead of 3"

@@ -67,7 +67,7 @@ _SCOPE = "use the form without _block (scope device, .gpu): only that counts bet
 _RELAXED = "both are volatile or atomic, which is no data race, but nothing orders them and the order matters"
 _OWN = "give each {whose} its own elements of {array}, let one of them store, or add atomically"
 _ATOMIC = "this line changes what it has read: let atomicAdd or its like do both, or give each {whose} its own element"
-_ONCE = "the result is right; unless that is meant, launch fewer {whose}s, or give each its own elements of {array}"
+_ONCE = "these stores agree; unless that is meant, launch fewer {whose}s, or give each its own elements of {array}"
 _KINDS = {
     "read-write": _RaceWords(Level.ERROR, "reads", "writes", "no barrier orders them", _BARRIER),
     "write-write": _RaceWords(Level.ERROR, "writes", "writes, too", "no barrier orders them", _BARRIER),

@@ -219,14 +219,18 @@ class _Replays:
         for index in self._outputs:
             one, other = plain.arrays[index], turned.arrays[index]
             changed = _changed(one, other, strict, self._numbers)
-            if not changed.size:
-                continue
-            name = self._launch.name(index)
-            at = np.unravel_index(int(changed[0]), one.shape)
-            element = f"{name}[{','.join(str(int(i)) for i in at)}]"
-            values = f"{element} is {other[at]} instead of {one[at]}"
-            return f"{changed.size} of {one.size} elements of {name} change, {values}"
+            if changed.size:
+                return _told(one, other, changed, self._launch.name(index))
         return ""
+
+
+def _told(one: NDArray[Any], other: NDArray[Any], changed: NDArray[Any], name: str) -> str:
+    """How much of an array is `other` than in one run, and its first such element, by their flat indices."""
+    at = np.unravel_index(int(changed[0]), one.shape)
+    unit, first = "elements", f"{name}[{','.join(str(int(i)) for i in at)}]"
+    if one.dtype == np.uint8:  # memory of whole programs is bytes, whatever they are of
+        unit, first = "bytes", f"byte {int(changed[0])}"
+    return f"{changed.size} of {one.size} {unit} of {name} change, {first} is {other[at]} instead of {one[at]}"
 
 
 def _stored_numbers(kernel: EmulatedKernel) -> tuple[np.dtype[Any], ...]:
