@@ -9,6 +9,7 @@ import pytest
 
 import wmmadiag
 from wmmadiag.errors import QuestionError
+from wmmadiag.subject.drafts.derive import derived_card
 from wmmadiag.subject.likeliest import likeliest_card
 from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -47,6 +48,12 @@ def test_what_a_wrong_kernel_is_meant_to_compute_is_told_by_what_its_results_go_
     assert card is not None and card.computes.operation == operation
     assert said in card.assumed[-1] and "correlation" in card.assumed[-1]
     assert card.derived is not None and "operation" not in card.derived.stated
+
+
+def test_what_a_name_speaks_of_is_tried_where_its_arrays_are_of_another_and_nothing_is_open():
+    card = derived_card(READING / "unseen24" / "gqa_decode_wmma.cu", SubjectOptions())
+    assert card.computes.operation == "decode_attention"
+    assert "taken as decode_attention, which is what the result fits" in card.assumed
 
 
 NOISE = """

@@ -200,7 +200,8 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
     operations = [found.operation] if found.sure else operations_of(found, kernel)
     if found.spoken:  # by name it is another operation than by its arrays: one of them is right, or nobody knows
-        spoken = tried_card(source, kernel, [*found.spoken, found.operation], assumed)
+        by_name = [*found.spoken, found.operation]
+        spoken = tried_card(source, kernel, by_name, assumed, drafted_before=False)
         if spoken is not None:
             return spoken
     try:

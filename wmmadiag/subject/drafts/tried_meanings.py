@@ -41,18 +41,22 @@ def tried_card(
     assumed: tuple[str, ...],
     promised: frozenset[str] = frozenset(),
     nearest: Nearest | None = None,
+    *,
+    drafted_before: bool = True,
 ) -> Card | None:
     """The card by the meaning of the arguments under which the kernel is right; None if there is none.
 
     Args:
         promised: words of the kernel's name; a card that leaves out what they speak of is none.
+        drafted_before: whether the one draft of the first operation, where nothing in it is open, was no card.
     """
     from wmmadiag.compile.kernel_code import multiplies
 
     def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
         for counted, one in completed(source, kernel, operation):
             # One draft of an operation that is not the likeliest may leave nothing open.
-            meanings = assignments(one, operation, always=bool(counted) or operation != operations[0])
+            drafted_once = drafted_before and operation == operations[0]
+            meanings = assignments(one, operation, always=bool(counted) or not drafted_once)
             kept = filter(partial(_keeps, one, operation, promised), meanings)
             for own, meant in _each(one, islice(kept, _most_tried(one))):
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
