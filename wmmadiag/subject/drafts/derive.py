@@ -200,8 +200,7 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
     operations = [found.operation] if found.sure else operations_of(found, kernel)
     if found.spoken:  # by name it is another operation than by its arrays: one of them is right, or nobody knows
-        by_name = [*found.spoken, found.operation]
-        spoken = tried_card(source, kernel, by_name, assumed, drafted_before=False)
+        spoken = tried_card(source, kernel, [*found.spoken, found.operation], assumed)
         if spoken is not None:
             return spoken
     try:
@@ -264,7 +263,7 @@ def _card_or_tried(
         return card_of(source, kernel, drafted, (*assumed, *[taken] * bool(taken)))
     except ConfigurationError as error:
         nearest = Nearest()
-        card = tried_card(source, kernel, operations, assumed, nearest=nearest)
+        card = tried_card(source, kernel, operations, assumed, nearest=nearest, drafted_before=True)
         if card is None and not nearest.seen:  # it does not even run as what it seems to be
             card = tried_card(source, kernel, others, assumed) if others else None
         card = card or (nearest.best() if operations == [first] else None)

@@ -42,13 +42,13 @@ def tried_card(
     promised: frozenset[str] = frozenset(),
     nearest: Nearest | None = None,
     *,
-    drafted_before: bool = True,
+    drafted_before: bool = False,
 ) -> Card | None:
     """The card by the meaning of the arguments under which the kernel is right; None if there is none.
 
     Args:
         promised: words of the kernel's name; a card that leaves out what they speak of is none.
-        drafted_before: whether the one draft of the first operation, where nothing in it is open, was no card.
+        drafted_before: whether the one draft of the first operation, where nothing in it is open, was looked at.
     """
     from wmmadiag.compile.kernel_code import multiplies
 
