@@ -139,6 +139,16 @@ YIELDS = [
         "int l = threadIdx.x; copy4(out, a + (l & 15) * n + (l >> 4) * 8);",
         "a + ((l & 7 | (l & 8) << 1 | (l & 16) >> 1) & 15) * n",
     ),
+    (  # a row and a column that are declared one behind the other
+        "quarters",
+        "int l = threadIdx.x, m8 = m; int r = m8 + l % 16; int c = n + l / 16; copy4(out, a + r * n + c);",
+        "int r = m8 + (l ^ 8) % 16; int c = n + (l ^ 8) / 16;",
+    ),
+    (
+        "eights",
+        "int l = threadIdx.x; int r = m + (l & 15); int c = n + (l >> 4); copy4(out, a + r * n + c);",
+        "int r = m + (l & 7) + (l >> 4) * 8; int c = n + (l >> 3 & 1);",
+    ),
     ("name_for_sum", "int r = threadIdx.x, at = r * 4; out[at] = a[r * 4 + 1];", "a[at]"),
     ("in_groups", "int h = blockIdx.y % m; out[h] = a[h % n];", "a[h / (m / n)]"),
     ("in_groups", "int h = blockIdx.y; out[h] = a[h / n];", "a[h / (gridDim.y / n)]"),
@@ -442,6 +452,11 @@ NEVER = [
     ("based", "int x0 = blockIdx.x * 64; int t = x0 + threadIdx.x; out[t] = a[t];", "out[x0 + t]"),  # it is in it
     ("based", "int x0 = m * 64; int t = threadIdx.x; out[t] = a[x0];", "x0 + t"),  # no block's
     ("quarters", "int l = threadIdx.x; copy4(out, a + l % 4 * n + l / 4 * 8);", "l ^ 8"),  # no quarter of a warp
+    (  # other lanes' numbers
+        "quarters",
+        "int l = threadIdx.x, k = threadIdx.y; int r = m + l % 16; int c = n + k / 16; copy4(out, a + r * n + c);",
+        "^ 8",
+    ),
     ("variable", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < i"),
     ("variable", "out[0] = scaled<Type<BM>>(a[0]);", "scaled<BM"),  # a type is no number
     ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum
