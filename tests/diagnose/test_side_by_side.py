@@ -49,6 +49,13 @@ def test_another_element_is_read(tmp_path: Path) -> None:
     assert found.sentence() == "warp 0 of block 0 reads x[1,0..31] where the changed kernel reads x[0,0..31]"
 
 
+def test_lanes_that_are_exchanged_are_told_by_the_first_of_them(tmp_path: Path) -> None:
+    found = difference(tmp_path, "= x[t]", "= x[t ^ 8]")
+    assert found is not None and found.what == "access"
+    told = "warp 0 of block 0 reads x[0,8] by lane 0 where the changed kernel reads x[0,0] by it"
+    assert found.sentence() == told
+
+
 def test_another_element_of_shared_memory_is_written(tmp_path: Path) -> None:
     found = difference(tmp_path, "s[t] = ", "s[63 - t] = ")
     assert found is not None and (found.what, found.place.line, found.store) == ("access", 4, True)

@@ -136,17 +136,33 @@ def _accesses(
             event = first or second
             assert event is not None
             what = "access" if first is not None and second is not None else "executed"
+            before, after = (
+                _named(one, of) if one is not None else "" for one, of in zip((first, second), extents, strict=True)
+            )
+            if before == after and first is not None and second is not None:
+                before, after = _by_a_lane(first, second, extents) or (before, after)
             return Difference(
                 what,
                 place,
                 block,
                 warp,
-                _named(first, extents[0]) if first is not None else "",
-                _named(second, extents[1]) if second is not None else "",
+                before,
+                after,
                 SPACES[event[0]],
                 event[1] in STORES,
                 second[1] in STORES if second is not None else None,
             )
+    return None
+
+
+def _by_a_lane(first: tuple[Any, ...], second: tuple[Any, ...], extents: _Both) -> tuple[str, str] | None:
+    """What the first lane does that does something else, where a warp does the same with its lanes exchanged."""
+    mine, theirs = (np.frombuffer(one[4], "<u8") for one in (first, second))
+    for lane in map(int, np.flatnonzero(mine != theirs)) if first[2] == second[2] else ():
+        if first[2] >> lane & 1:
+            alone = [(*one[:2], 1 << lane, *one[3:]) for one in (first, second)]
+            before, after = (_named(one, of) for one, of in zip(alone, extents, strict=True))
+            return f"{before} by lane {lane}", f"{after} by it"
     return None
 
 
