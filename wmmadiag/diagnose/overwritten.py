@@ -1,13 +1,15 @@
-"""What is stored in shared memory and stored again before anybody reads it: the first store was for nothing.
+"""Stores to shared memory and the reads of what they stored, before and after a change.
 
-A whole row that is cleared before most of it is filled is right, and hides that whoever fills it should clear the rest.
+What is stored again before anybody reads it was stored for nothing: a whole row that is cleared before most of it is
+filled is right, and hides that whoever fills it should clear the rest. What is read again that was stored for an
+earlier read is older than it was meant to be: it may do no harm, and hides that something else should stand there.
 """
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +28,27 @@ _WINDOW = 1 << 18
 """Bytes of a block's shared memory, at most."""
 _BULK, _MORE = 256, 1.05
 """So many bytes, and so many times as many as before, are more than what another row or column brings along."""
-_Run: TypeAlias = tuple[BoundCase, EmulatedKernel]
+_ODD = 32
+"""Bytes that are read longer than they were stored for, from which on they are more than a number or two."""
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """Which bytes of shared memory hold what nobody has read yet."""
+class _Block:
+    """What is known of each byte of a block's shared memory."""
 
-    waiting: dict[int, NDArray[np.bool_]] = field(default_factory=dict)  # by block
-    lost: int = 0
+    waiting: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_WINDOW, np.bool_))  # stored, and not read yet
+    # reads: accesses that read it since it was stored last; most: the most of these of one store; total: of all
+    reads: NDArray[np.int32] = field(default_factory=lambda: np.zeros(_WINDOW, np.int32))
+    most: NDArray[np.int32] = field(default_factory=lambda: np.zeros(_WINDOW, np.int32))
+    total: NDArray[np.int32] = field(default_factory=lambda: np.zeros(_WINDOW, np.int32))
+
+
+@dataclass(slots=True)
+class SharedUse:
+    """An observer of one launch: what becomes of what is stored in shared memory."""
+
+    blocks: dict[int, _Block] = field(default_factory=dict)
+    lost: int = 0  # bytes that are stored and stored again, and not read in between
     count: int = 0
 
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
@@ -42,32 +56,44 @@ class _Waiting:
         if space != MemorySpace.SHARED or where[0] >= _BLOCKS or self.count >= _MOST:
             return
         self.count += 1
-        held = self.waiting.setdefault(where[0], np.zeros(_WINDOW, np.bool_))
+        held = self.blocks.setdefault(where[0], _Block())
         places = np.add.outer(touched_by(active, addresses), np.arange(size, dtype=np.uint64))
         places = places[places < _WINDOW]
         stored = kind in (AccessKind.STORE, AccessKind.ASYNC_STORE)
-        self.lost += int(held[places].sum()) if stored else 0
-        held[places] = stored
+        if stored:
+            self.lost += int(held.waiting[places].sum())
+            held.reads[places] = 0
+        else:
+            held.reads[places] += 1
+            held.total[places] += 1
+            held.most[places] = np.maximum(held.most[places], held.reads[places])
+        held.waiting[places] = stored
 
 
-def overwritten(case: BoundCase, kernel: EmulatedKernel) -> int:
-    """How many bytes of shared memory are stored and stored again, and not read in between.
+def shared_use(case: BoundCase, kernel: EmulatedKernel) -> SharedUse:
+    """What becomes of what a launch stores in shared memory.
 
     Args:
         case: that it runs, with fresh arrays.
     """
-    seen = _Waiting()
+    seen = SharedUse()
     options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=seen)
     with contextlib.suppress(WmmadiagError):
         EmulatedKernel(kernel.kernel, options).launch(case.launch)
-    return seen.lost
+    return seen
 
 
-def more_overwritten(before: _Run, after: _Run) -> int:
-    """By how many bytes there is more of that with a change; 0 where it is about as much.
+def more_overwritten(before: SharedUse, after: SharedUse) -> int:
+    """By how many bytes more is stored for nothing with a change; 0 where it is about as much."""
+    return after.lost - before.lost if after.lost > _MORE * before.lost + _BULK else 0
 
-    Args:
-        before: a case with fresh arrays, and the kernel as it stands; after: the same of the changed one.
-    """
-    old, new = overwritten(*before), overwritten(*after)
-    return new - old if new > _MORE * old + _BULK else 0
+
+def read_longer(before: SharedUse, after: SharedUse) -> int:
+    """How many bytes are read more often for each store with a change, and in all no more often than before; 0 where
+    these are few."""
+    found = 0
+    for block, new in after.blocks.items():
+        old = before.blocks.get(block)
+        if old is not None:
+            found += int(((new.most > old.most) & (old.most > 0) & (new.total <= old.total)).sum())
+    return found if found >= _ODD else 0

@@ -29,7 +29,7 @@ from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import function_at, homes, ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.only_where import CHOSEN
-from wmmadiag.diagnose.overwritten import more_overwritten
+from wmmadiag.diagnose.overwritten import more_overwritten, read_longer, shared_use
 from wmmadiag.diagnose.ranking import Ranked, tokens_of
 from wmmadiag.diagnose.ranking import difference as differing
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
@@ -245,8 +245,11 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
         extents = one.named_memory(bound.launch), two.named_memory(mended.bound.launch)
     except WmmadiagError:
         return
-    if (count := more_overwritten((fresh(bound), one), (fresh(mended.bound), two))) > 0:
+    used = shared_use(fresh(bound), one), shared_use(fresh(mended.bound), two)
+    if (count := more_overwritten(*used)) > 0:
         yield f"with it {count:,} more bytes of shared memory are stored, and stored again before anybody reads them"
+    if (count := read_longer(*used)) > 0:
+        yield f"with it {count:,} bytes of shared memory are not stored anew before they are read again"
     if before.cut or after.cut:
         return
     if (place := rearranged(before, after, lines)) is not None:

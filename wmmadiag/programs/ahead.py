@@ -66,7 +66,7 @@ class Ahead:
             with suppress(WmmadiagError):  # whoever needs it says so
                 self._made[name] = device_ptx(ProgramSource(name, {}, frozenset(), ()), options, registers=registers)
             if self._left:  # what NVRTC was at has made its folder anew
-                return self.leave()
+                self.leave()
 
     def end(self, units: Sequence[ProgramSource], *, registers: bool) -> None:
         """Keep what was guessed right, and compile what was not; from here on nothing goes on beside."""
