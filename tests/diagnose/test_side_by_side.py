@@ -28,10 +28,13 @@ SOURCE = """__global__ void twice(const float* x, float* y) {
 
 
 def difference(tmp_path: Path, old: str, new: str) -> Difference | None:
+    return between(tmp_path, SOURCE.replace(old, new), SOURCE)
+
+
+def between(tmp_path: Path, broken: str, mended: str) -> Difference | None:
     (tmp_path / "k.toml").write_text(OF_TWICE, "utf-8")
     (tmp_path / "k.cu").write_text(SOURCE, "utf-8")
     card = load_card(tmp_path / "k.toml")
-    broken, mended = SOURCE.replace(old, new), SOURCE
     assert broken != mended
     kernels = []
     for text in (broken, mended):
@@ -54,6 +57,14 @@ def test_lanes_that_are_exchanged_are_told_by_the_first_of_them(tmp_path: Path) 
     assert found is not None and found.what == "access"
     told = "warp 0 of block 0 reads x[0,8] by lane 0 where the changed kernel reads x[0,0] by it"
     assert found.sentence() == told
+
+
+def test_shared_arrays_that_lie_elsewhere_are_no_difference(tmp_path: Path) -> None:
+    store, read = "    s[t] = x[t];\n", "    y[t] = s[63 - t] * 2.0f;\n"
+    mended = SOURCE.replace(store, f"    __shared__ float first[64];\n    first[t] = t;\n{store}")
+    mended = mended.replace(read, f"{read}    y[t] += first[63 - t];\n")
+    found = between(tmp_path, SOURCE, mended)
+    assert found is not None and found.what == "executed"  # and not what line 4 stores, wherever that lies
 
 
 def test_another_element_of_shared_memory_is_written(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def _accesses(
         if sorted(map(key_of, ours)) == sorted(map(key_of, other)):
             continue
         for number in range(max(len(ours), len(other))):
-            if number < min(len(ours), len(other)) and key_of(ours[number]) == key_of(other[number]):
+            if number < min(len(ours), len(other)) and _same(ours[number], other[number], extents):
                 continue
             first = ours[number] if number < len(ours) else None
             second = other[number] if number < len(other) else None
@@ -153,6 +153,23 @@ def _accesses(
                 second[1] in STORES if second is not None else None,
             )
     return None
+
+
+def _same(one: tuple[Any, ...], other: tuple[Any, ...], extents: _Both) -> bool:
+    """Whether two accesses of a warp do the same, be it that a version has its shared arrays at other places."""
+    if key_of(one) == key_of(other):
+        return True
+    alike = one[:2] == other[:2] and one[3] == other[3] and SPACES[one[0]] == "shared"
+    return alike and _located(one, extents[0]) == _located(other, extents[1])
+
+
+def _located(event: tuple[Any, ...], extents: Sequence[MemoryExtent]) -> list[tuple[str, int]]:
+    """In which array, and how far from its beginning, each lane is."""
+    known = sorted((one for one in extents if one.space == SPACES[event[0]] and one.size), key=lambda one: one.start)
+    touched = touched_by(event[2], event[4]).astype(np.int64)
+    at = np.searchsorted(np.array([one.start for one in known]), touched, side="right") - 1
+    places = [(known[number] if number >= 0 else None, int(place)) for number, place in zip(at, touched, strict=True)]
+    return [(of.name, place - of.start) if of is not None else ("", place) for of, place in places]
 
 
 def _by_a_lane(first: tuple[Any, ...], second: tuple[Any, ...], extents: _Both) -> tuple[str, str] | None:
