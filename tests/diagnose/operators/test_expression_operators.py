@@ -269,6 +269,14 @@ YIELDS = [
     ("exchange", f"{COPY} s[0] = *(a + r * n + c);", "a + c * m + r"),
     ("exchange", f"{COPY} s[0] = a[((blockIdx.y * m + r) * n + c) * 64];", "((blockIdx.y * n + c) * m + r) * 64"),
     ("factor_more", f"{COPY} s[c * pitch] = a[r];", "a[r * pitch]"),
+    (  # what the kernel is given, before what is known when it is compiled, be there ever so much of that
+        "factor_more",
+        "".join(f"constexpr int c{i} = {i + 3}; " for i in range(9))
+        + "int r = threadIdx.x; "
+        + "".join(f"out[r * c{i}] = a[r]; " for i in range(9))
+        + "for (int i = 0; i < m; i += 16, b += 16) out[i] = b[i] + a[i * n];",
+        "b += 16 * n",
+    ),
     (
         "counted_by",
         "for (int k = 0; k < n; ++k) { int g = k / m; out[g] = a[g] + b[(k + 1) * 32]; }",

@@ -97,6 +97,9 @@ class Partners:
         numbers = [part for part in self._factors.values() if part.kind == "literal"]
         bounds = [atom for atom in self._pool.at(one) if atom.text not in self._factors and self._bounds(atom)]
         yield from (Text(atom.text, precedence.POSTFIX) for atom in bounds[:_MOST_BOUNDS])
+        # What a kernel is given is likelier to be a pitch than what is known before it runs.
+        known = {atom.text: atom.constant for atom in self._pool.at(one)}
+        names.sort(key=lambda part: known.get(part.text, True))
         yield from self._visible(one, [*names[:_MOST_NAMES], *numbers[:_MOST_NUMBERS]], own, _MOST_NAMES + 1)
 
     def _bounds(self, atom: Atom) -> bool:
