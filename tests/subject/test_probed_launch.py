@@ -8,6 +8,8 @@ import pytest
 
 from wmmadiag.api import check
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.alternatives import ReadingWork
+from wmmadiag.subject.drafts.tried_meanings import _Probing
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 from wmmadiag.subject.probed_launch import likely_blocks
 
@@ -117,3 +119,19 @@ def test_launches_over_elements_and_rows_and_of_integers(tmp_path, kernel, grid)
     card = open_subject(path, SubjectOptions())
     assert (card.launch.grid, card.computes.operation) == (grid, kernel)  # silu_and_mul is no activation alone
     assert check(card).status == "passed"
+
+
+def test_looking_for_a_launch_costs_work():
+    class Runs:
+        def launch(self, kernel, launch):
+            return kernel, launch
+
+        def reported(self):
+            return ("found",)
+
+    work = ReadingWork(2.0)
+    runs = _Probing(Runs(), work)
+    assert runs.launch("kernel", "launch") == ("kernel", "launch") and runs.reported() == ("found",)
+    assert not work.over
+    runs.launch("kernel", "launch")
+    assert work.over

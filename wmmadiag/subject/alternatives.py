@@ -34,7 +34,7 @@ one operation more takes nothing from the others."""
 _TURN, _FIRST = 30.0, 4.0  # units of an operation before the next one's turn; how many times that the likeliest has
 _RUN, _INSTRUCTIONS, _DRAWN = 4.0, 200_000, 400_000  # units of a run; warp instructions and elements that are one more
 _READING, _ELEMENTS, _FLOATING = 0.2, 100_000, 50e6  # of a reading besides its tensors; what makes one unit more
-_DRAFT = 0.6  # units of a card that is drafted
+_DRAFT, _PROBE = 0.6, 1.0  # units of a card that is drafted, and of a run that only looks where a kernel writes
 _NEAR = 0.98  # of the elements: the rest may be rounding
 _NO_CHANCE = 0.5  # a part that values of the same size about zero do not have by chance
 _TELLING, _TIMES = 0.25, 2.0  # a part that is no chance, and how far behind all else must be
@@ -54,6 +54,10 @@ class ReadingWork:
     def ran(self, instructions: int, elements: int) -> None:
         """A case with arrays of so many elements was run, compiled before where it was not."""
         self.left -= _RUN + instructions / _INSTRUCTIONS + elements / _DRAWN
+
+    def probed(self) -> None:
+        """A launch was run in search of one that covers the output."""
+        self.left -= _PROBE
 
     def read(self, bound: BoundCase) -> None:
         """A run was read in another way: its reference was computed."""

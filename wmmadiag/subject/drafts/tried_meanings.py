@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, product
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.launch import Launch, LoadedKernel, RunStats
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.results.model import ReportedFinding
 from wmmadiag.subject.alternatives import Nearest, ReadingWork, other_work, right_one
 from wmmadiag.subject.card import Card, Derived
-from wmmadiag.subject.card_session import CardSession, tried_in
+from wmmadiag.subject.card_session import CardSession, Runs, tried_in
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import not_derived
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
@@ -52,7 +54,7 @@ def tried_card(
     """
     from wmmadiag.compile.kernel_code import multiplies
 
-    def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
+    def candidates(operation: str, work: ReadingWork) -> Iterator[tuple[str, Card | None]]:
         for counted, one in completed(source, kernel, operation):
             # One draft of an operation that is not the likeliest may leave nothing open.
             drafted_once = drafted_before and operation == operations[0]
@@ -62,14 +64,14 @@ def tried_card(
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
                 yield said, None
                 with contextlib.suppress(ConfigurationError):
-                    for drafted, tile in _launched(source, own, operation, meant):
+                    for drafted, tile in _launched(source, own, operation, meant, work):
                         made = card_of(source, own, drafted, assumed, tile)
                         if operation == operations[0] or not is_copy(made):
                             yield said, made
 
     count = multiplies(kernel.code)
-    works = [other_work(against(one, kernel.code, count)) for one in operations[1:]]
-    found = right_one([*zip(map(candidates, operations), [ReadingWork(), *works], strict=True)], nearest)
+    works = [ReadingWork(), *(other_work(against(one, kernel.code, count)) for one in operations[1:])]
+    found = right_one([*zip(map(candidates, operations, works), works, strict=True)], nearest)
     if found is None:
         return None
     said, card = found
@@ -108,10 +110,29 @@ def _most_tried(kernel: SourceKernel) -> int | None:
     return _MOST_PROBED if kernel.launch is None else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Probing:
+    """Runs in search of a launch, each of which costs work."""
+
+    runs: Runs
+    work: ReadingWork
+
+    def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
+        self.work.probed()
+        return self.runs.launch(kernel, launch)
+
+    def reported(self) -> tuple[ReportedFinding, ...]:
+        return self.runs.reported()
+
+
 def _launched(
-    source: GivenSource, kernel: SourceKernel, operation: str, meant: Assignment
+    source: GivenSource, kernel: SourceKernel, operation: str, meant: Assignment, work: ReadingWork
 ) -> Iterator[tuple[CardDraft, int]]:
-    """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
+    """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output.
+
+    Args:
+        work: that looking for a launch costs.
+    """
     from wmmadiag.subject.alternatives import elements
 
     wishes, symbols = source.wishes, source.options.symbols
@@ -138,6 +159,7 @@ def _launched(
         if elements(card)(card.cases[0]) > _MOST_ELEMENTS:
             continue
         session = tried_in(session, card)
+        session.runs = session.runs if isinstance(session.runs, _Probing) else _Probing(session.runs, work)
         found = False
         for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session, groups):
             found = found or tuple(one.grid) != ANY_BLOCKS  # of several rows each block may write its own
