@@ -260,12 +260,13 @@ int main() {
   cudaMalloc(&A, sizeof a); cudaMalloc(&B, sizeof b); cudaMalloc(&C, sizeof c);
   cudaMemcpy(A, a, sizeof a, cudaMemcpyHostToDevice);
   cudaMemcpy(B, b, sizeof b, cudaMemcpyHostToDevice);
-  float alpha = ALPHA;
+  for (float alpha : {ALPHA}) {
   if (alpha == ONE) gemm<false><<<dim3(N / 16, M), 16>>>(A, B, C, M, N, K, alpha);
   else gemm<true><<<dim3(N / 16, M), 16>>>(A, B, C, M, N, K, alpha);
   cudaMemcpy(c, C, sizeof c, cudaMemcpyDeviceToHost);
   gemm_cpu(a, b, r, M, N, K, alpha);
   for (int i = 0; i < M * N; ++i) if (c[i] != r[i]) { printf("FAIL\\n"); return 1; }
+  }
   printf("PASS\\n");
 }
 """
@@ -275,6 +276,7 @@ int main() {
     ("alpha", "one", "options", "code"),
     [
         ("1.0f", "1.0f", (), 3),
+        ("1.0f, 2.0f", "1.0f", (), 3),  # with 2 another instantiation is launched
         ("1.0f", "1.0f", ("--entry", "gemm<false>", "--computes", "gemm"), 1),  # somebody says that it is for all
         ("2.0f", "2.0f", (), 1),  # launched with the number that it is wrong with
     ],
