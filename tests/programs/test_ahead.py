@@ -10,6 +10,7 @@ import pytest
 
 from wmmadiag.compile.driver import compile_source
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.errors import ConfigurationError
 from wmmadiag.programs import ahead as module
 from wmmadiag.programs.ahead import Ahead
 from wmmadiag.programs.build import BuiltProgram, build
@@ -75,3 +76,14 @@ def test_without_a_second_processor_nothing_is_begun(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     program, _ = built(tmp_path, WRITTEN, CompileOptions())
     assert not compile_source(tmp_path / "program.cu", CompileOptions()).cached and program.units[0].expressions
+
+
+@pytest.mark.usefixtures("two_processors")
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_cannot_be_foreseen_is_compiled_when_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_own: Any) -> bool:
+        raise ConfigurationError("its instantiations cannot be read")
+
+    monkeypatch.setattr(module, "_foreseen", refused)
+    program, ahead = built(tmp_path, WRITTEN, CompileOptions())
+    assert program.units and not ahead._made

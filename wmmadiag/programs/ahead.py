@@ -58,12 +58,12 @@ class Ahead:
             if not _KERNELS.search(text) or self._left:
                 continue
             name, options = own.tree.root.name, self.options
-            if not _foreseen(own):
-                self._folder = self._folder or tempfile.TemporaryDirectory(
-                    prefix="wmmadiag-", ignore_cleanup_errors=True
-                )
-                options = self._precompiled[name] = replace(options, precompiled=Path(self._folder.name))
             with suppress(WmmadiagError):  # whoever needs it says so
+                if not _foreseen(own):
+                    self._folder = self._folder or tempfile.TemporaryDirectory(
+                        prefix="wmmadiag-", ignore_cleanup_errors=True
+                    )
+                    options = self._precompiled[name] = replace(options, precompiled=Path(self._folder.name))
                 self._made[name] = device_ptx(ProgramSource(name, {}, frozenset(), ()), options, registers=registers)
             if self._left:  # what NVRTC was at has made its folder anew
                 self.leave()
