@@ -120,10 +120,16 @@ class Runtime:
     def wmmadiag_content(self, address: ctypes.c_uint64) -> int:
         return hash((address.value, self.bytes.tobytes()))
 
-    def wmmadiag_restore(self, address: ctypes.c_uint64, data: ctypes.c_void_p, content: ctypes.c_uint64) -> None:
-        assert address.value == 16
+    def wmmadiag_restore(
+        self, address: ctypes.c_uint64, data: bytes, size: ctypes.c_uint64, content: ctypes.c_uint64
+    ) -> None:
+        assert (address.value, size.value) == (16, 64)
         assert content.value
         ctypes.memmove(self.bytes.ctypes.data, data, 64)
+
+    def wmmadiag_watched(self, rows: ctypes.Array[repeats.Touched], most: ctypes.c_uint64) -> int:
+        rows[0] = repeats.Touched(16, self.bytes.ctypes.data, 64)
+        return 1
 
 
 def test_where_too_much_is_kept_the_oldest_effect_goes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +141,7 @@ def test_where_too_much_is_kept_the_oldest_effect_goes(monkeypatch: pytest.Monke
         runtime.bytes[:] = 0
         before = {16: known.content(16)}
         runtime.bytes[:] = to
-        known.note(alike, before, (16,), {16: runtime.bytes}, 10 * to, ())
+        known.note(alike, before, known.touched(), 10 * to, ())
     runtime.bytes[:] = 0
     assert known.of(kinds[0]) is None
     assert not runtime.bytes.any()

@@ -185,7 +185,7 @@ class _Replays:
         emulated = EmulatedKernel(self._kernel.kernel, changed)
         try:
             launch.restore(self._before)
-            self._spend(emulated.launch(launch).warp_instructions)
+            self._spend(emulated.launch(launch.unnoted()).warp_instructions)
         except BudgetError as error:
             seconds_left()  # where the time is over, that is no property of the order
             self._spend(self._instructions)

@@ -119,7 +119,7 @@ def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrd
             )
             seconds_left()
             try:
-                EmulatedKernel(kernel.kernel, options).launch(launch)
+                EmulatedKernel(kernel.kernel, options).launch(launch.unnoted())
                 result: Result = {index: _bytes(array).copy() for index, array in arrays.items()}
             except BudgetError:
                 seconds_left()  # no property of the order, where the time is over

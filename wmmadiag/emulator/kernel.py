@@ -65,12 +65,17 @@ def pointer_tables(launch: Launch, placed: Mapping[int, int]) -> dict[int, tuple
     return found
 
 
-def unwritten(launch: Launch, extents: list[MemoryExtent]) -> list[tuple[int, int]]:
-    """(device address, bytes) of what nothing has written yet in array arguments."""
+def unwritten(launch: Launch, extents: list[MemoryExtent], checked: bool) -> list[tuple[int, int, int]]:
+    """(device address, bytes, where its bits are kept or 0) of memory with bytes that nothing has written yet.
+
+    Args:
+        checked: whether anybody asks that of array arguments.
+    """
     arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
     placed = dict(zip(arrays, extents, strict=False))  # the extents of arguments come first, in their order
-    memory = [(one.address + one.fresh[0], one.fresh[1]) for one in launch.memory if one.data.size and one.fresh[1]]
-    return [(placed[i].start + part.start, len(part)) for i, part in launch.fresh if i in placed] + memory
+    memory = [(one.address, one.data.size, one.written) for one in launch.memory if one.data.size and one.written]
+    given = launch.fresh if checked else ()
+    return [(placed[i].start + part.start, len(part), 0) for i, part in given if i in placed] + memory
 
 
 POISON = 0x7FFF7EAD
@@ -105,7 +110,7 @@ class EmulatorOptions:
     # names of the engine's checks to run; what they find is in `EmulatedKernel.raw_findings`
     checks: tuple[str, ...] = ()
     # so many blocks, spread over the grid, are watched by the checks, the rest runs bare; 0: all are. Then nothing is
-    # said of what hangs on other blocks: races between blocks, memory that nothing has written.
+    # said of races between blocks.
     sample: int = 0
     # address of a 64-bit number that counts the blocks that have begun, for a look at a long launch; 0: none
     begun: int = 0
@@ -175,11 +180,7 @@ class EmulatedKernel:
             **({"last_block_first": True} if options.last_block_first else {}),
             **({"sample": options.sample} if options.sample else {}),
             **({"begun": options.begun} if options.begun else {}),
-            **(
-                {"fresh": fresh}
-                if options.checks and not options.sample and (fresh := unwritten(launch, extents))
-                else {}
-            ),
+            **({"fresh": fresh} if (fresh := unwritten(launch, extents, bool(options.checks))) else {}),
         )
         seconds = time.perf_counter() - start
         self._in_order = self._in_order or result["order_mattered"]

@@ -51,7 +51,8 @@ class DeviceMemory:
         data: its bytes, uint8 (n,), changed in place; empty for what is gone and shall only be named.
         name: for messages.
         item: bytes of an element, 1 where nobody knows.
-        fresh: (offset, bytes) of a stretch that nothing has written yet; of none (0, 0).
+        written: where 64-bit words hold a bit of each byte: whether something, launches included, has written it; 0:
+            all of it is.
         size: bytes; of what is gone, those that it had.
     """
 
@@ -59,7 +60,7 @@ class DeviceMemory:
     data: NDArray[np.uint8]
     name: str
     item: int = 1
-    fresh: tuple[int, int] = (0, 0)
+    written: int = 0
     size: int = 0
 
 
@@ -132,7 +133,12 @@ class Launch:
     def copied(self) -> Launch:
         """The same launch on copies of all that it may change."""
         arguments = tuple(one.copy() if isinstance(one, np.ndarray) else one for one in self.arguments)
-        return replace(self, arguments=arguments, memory=tuple(replace(m, data=m.data.copy()) for m in self.memory))
+        memory = tuple(replace(m, data=m.data.copy(), written=0) for m in self.memory)
+        return replace(self, arguments=arguments, memory=memory)
+
+    def unnoted(self) -> Launch:
+        """The same launch, of whose writes nobody takes a note in `DeviceMemory.written`."""
+        return replace(self, memory=tuple(replace(m, written=0) for m in self.memory)) if self.memory else self
 
 
 def field_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:

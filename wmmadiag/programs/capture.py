@@ -6,6 +6,7 @@ comparison judges that, and the card's checks watch the run.
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -118,7 +119,8 @@ def _array(address: int, const: bool, dtype: np.dtype[Any] | None, memory: Seque
         return {"elements": None}
     offset = address - held.address
     count = (held.data.size - offset) // dtype.itemsize
-    unwritten = held.fresh[1] >= held.data.size - offset and held.fresh[0] <= offset
+    bits = (ctypes.c_uint8 * (held.data.size // 8 + 1)).from_address(held.written) if held.written else ()
+    unwritten = bool(held.written) and not any(bits[-(-offset // 8) :])
     direction = "in" if const else "out" if unwritten else "inout"
     array: dict[str, Any] = {"elements": count, "direction": direction}
     if direction == "in":

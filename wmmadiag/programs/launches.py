@@ -39,8 +39,8 @@ class MemoryRow(ctypes.Structure):
 
     _fields_ = (
         ("address", ctypes.c_uint64), ("size", ctypes.c_uint64), ("view", ctypes.c_uint64),
-        ("version", ctypes.c_uint64), ("item", ctypes.c_uint64), ("fresh_from", ctypes.c_uint64),
-        ("fresh_to", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_uint64),
+        ("version", ctypes.c_uint64), ("item", ctypes.c_uint64), ("written", ctypes.c_uint64),
+        ("name", ctypes.c_char_p), ("kind", ctypes.c_uint64),
     )  # fmt: skip
 
 
@@ -106,6 +106,7 @@ class Launcher:
 
     def __post_init__(self) -> None:
         self.repeats = Repeats(self.runtime)
+        self.notes = any(one.name == "uninitialised" for one in self.checks)
 
     def launch(self, request: Request) -> LaunchOutcome:
         """Run to completion.
@@ -129,15 +130,19 @@ class Launcher:
         alike.count += 1
         outcome, stretches, touched = self._run(request, memory, watch)
         if not outcome.output and not outcome.error:
-            self.repeats.note(alike, before, touched, self._views, outcome.instructions, stretches)
+            self.repeats.note(alike, before, touched, outcome.instructions, stretches)
         return outcome
+
+    def _watch(self) -> None:
+        """Begin to note which allocations are touched."""
+        self.runtime.wmmadiag_watch(int(self.notes))
 
     def _halved(self, request: Request) -> LaunchOutcome:
         """Run, and undo the latter half of what became other in each array."""
         memory = self.memory()
         before = {address: view.copy() for address, view in self._views.items()}
         outcome = self._run(request, memory, watch=False)[0]
-        self.runtime.wmmadiag_watch()  # what is undone is a change, too
+        self.runtime.wmmadiag_watch(0)  # what is undone is a change, too
         for address, view in self._views.items():
             changed = np.flatnonzero(view != before[address])
             if changed.size:
@@ -171,6 +176,7 @@ class Launcher:
         launch = Launch(
             request.grid, request.block, arguments, request.shared, kernel.names, memory=memory, cluster=request.cluster
         )
+        launch = launch if self.notes else launch.unnoted()
         error, instructions, output = 0, 0, ""
         findings: tuple[ReportedFinding, ...] = ()
         runs = CheckedRuns(tuple(self.checks) if watch else (), self.schedules if watch else 0)
@@ -198,13 +204,13 @@ class Launcher:
         )
         touched: tuple[int, ...] | None = None
         self.runtime.wmmadiag_called(kernel.name.encode())
-        self.runtime.wmmadiag_watch()
+        self._watch()
         try:
             with self.progress.of(self.launches, kernel.name, blocks):
                 if alone:
                     stats = runs.launch(emulated, launch)
                 else:
-                    stats, touched, settled = in_turns(emulated.launch, launch, turns, self.runtime, self.repeats)
+                    stats, touched, settled = in_turns(emulated.launch, launch, turns, self._watch, self.repeats)
                     self.settled += settled
             instructions, output = stats.warp_instructions, stats.output
             findings = runs.reported()
@@ -246,8 +252,7 @@ class Launcher:
                 views[row.address] = data
             else:
                 data = np.empty(0, np.uint8)
-            fresh = (row.fresh_from, row.fresh_to - row.fresh_from)
             item = row.item if row.size % row.item == 0 else 1
-            found.append(DeviceMemory(row.address, data, name, item, fresh, row.size))
+            found.append(DeviceMemory(row.address, data, name, item, row.written, row.size))
         self._views = views
         return tuple(found)

@@ -12,9 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wmmadiag.launch import DeviceMemory
 
 Stretch: TypeAlias = "tuple[int, int, int]"
@@ -31,7 +28,7 @@ _MOST = 256 << 20
 class Touched(ctypes.Structure):
     """`WmmadiagTouched` of native/memory_watch.cpp."""
 
-    _fields_ = (("address", ctypes.c_uint64), ("touched", ctypes.c_uint64))
+    _fields_ = (("address", ctypes.c_uint64), ("view", ctypes.c_uint64), ("bytes", ctypes.c_uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +36,15 @@ class Effect:
     """What a launch did to memory that held certain bytes."""
 
     before: Mapping[int, int]  # address → digest, of each allocation that it touched
-    changed: Mapping[int, tuple[int, NDArray[np.uint8]]]  # address → digest and bytes afterwards, of those it changed
+    # address → digest and state afterwards, of those it changed: bytes, and behind them which are unwritten, if any
+    changed: Mapping[int, tuple[int, bytes]]
     instructions: int  # of warps, that it took
     stretches: tuple[Stretch, ...]  # that it touched, where there are several streams
 
     @property
     def bytes(self) -> int:
         """How many it keeps."""
-        return sum(image.size for _, image in self.changed.values())
+        return sum(len(image) for _, image in self.changed.values())
 
 
 @dataclass(slots=True)
@@ -69,6 +67,7 @@ class Repeats:
         self._kept = 0
         self._holders: deque[Alike] = deque()  # whose effects were noted, the first one first
         self._rows: ctypes.Array[Touched] = (Touched * 256)()
+        self._states: dict[int, tuple[int, int]] = {}  # address → where its state lies, and how many bytes that is
 
     def content(self, address: int) -> int:
         """A digest of what the allocation at an address holds; 0: there is none."""
@@ -79,8 +78,8 @@ class Repeats:
         for effect in reversed(alike.effects):
             if all(self.content(address) == digest for address, digest in effect.before.items()):
                 for address, (digest, image) in effect.changed.items():
-                    data = ctypes.c_void_p(image.ctypes.data)
-                    self._runtime.wmmadiag_restore(ctypes.c_uint64(address), data, ctypes.c_uint64(digest))
+                    size = ctypes.c_uint64(len(image))
+                    self._runtime.wmmadiag_restore(ctypes.c_uint64(address), image, size, ctypes.c_uint64(digest))
                 self.count += 1
                 alike.tries = 0
                 return effect
@@ -106,18 +105,18 @@ class Repeats:
         if count > len(self._rows):
             self._rows = (Touched * (2 * count))()
             table(self._rows, ctypes.c_uint64(len(self._rows)))
+        self._states |= {row.address: (row.view, row.bytes) for row in self._rows[:count]}
         return tuple(row.address for row in self._rows[:count])
 
     def note(
-        self, alike: Alike, before: Mapping[int, int], touched: tuple[int, ...],
-        views: Mapping[int, NDArray[np.uint8]], instructions: int, stretches: tuple[Stretch, ...],
+        self, alike: Alike, before: Mapping[int, int], touched: tuple[int, ...], instructions: int,
+        stretches: tuple[Stretch, ...],
     ) -> None:  # fmt: skip
         """A launch has run.
 
         Args:
             before: address → digest of what was looked at.
             touched: addresses of what it touched.
-            views: address → bytes of all memory.
         """
         alike.touched = touched
         if not touched or any(address not in before for address in touched):
@@ -125,14 +124,14 @@ class Repeats:
         after = {address: self.content(address) for address in touched}
         changed = [address for address in touched if after[address] != before[address]]
         self._forget(alike, len(alike.effects) - _KEPT + 1)
-        size = sum(views[address].size for address in changed)
+        size = sum(self._states[address][1] for address in changed)
         if size > _MOST:
             return
         while self._kept + size > _MOST:
             self._forget(self._holders.popleft(), 1)
         self._kept += size
         self._holders.append(alike)
-        images = {address: (after[address], views[address].copy()) for address in changed}
+        images = {address: (after[address], ctypes.string_at(*self._states[address])) for address in changed}
         alike.effects.append(Effect({one: before[one] for one in touched}, images, instructions, stretches))
 
     def _forget(self, alike: Alike, how_many: int) -> None:

@@ -6,7 +6,6 @@ grid without that axis; and once a turn has changed nothing, none that follows c
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -58,9 +57,12 @@ def turns_of(grid: Dim3, axes: str) -> Turns:
 
 
 def in_turns(
-    run: Callable[[Launch], RunStats], launch: Launch, turns: Turns, runtime: ctypes.CDLL, repeats: Repeats
+    run: Callable[[Launch], RunStats], launch: Launch, turns: Turns, watch: Callable[[], None], repeats: Repeats
 ) -> tuple[RunStats, tuple[int, ...], bool]:
     """Run a launch turn by turn until one has changed nothing, or after the second all that are left at once.
+
+    Args:
+        watch: called before each turn; what it touched is then `repeats.touched`.
 
     Returns:
         What the launch took, the addresses of the allocations that it touched, and whether turns were left out.
@@ -68,7 +70,7 @@ def in_turns(
     instructions, touched, settled = 0, set[int](), False
     for count, left in ((1, turns.count), (1, turns.count - 1), (turns.count - 2, turns.count - 2)):
         before = {address: repeats.content(address) for address in touched} if left == turns.count - 1 else {}
-        runtime.wmmadiag_watch()
+        watch()
         stats = run(replace(launch, grid=turns.several(count)))
         now = repeats.touched()
         touched.update(now)

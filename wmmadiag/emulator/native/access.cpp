@@ -37,6 +37,7 @@ std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t add
         else if (!allocation->note_write(address - allocation->region.base, bytes, warp.block().index()))
             warp.block().shared().order_matters.store(true, std::memory_order_relaxed);
     }
+    if (write && allocation->initialised != nullptr) allocation->note_initialised(address - allocation->region.base, bytes);
     if (auto* touched = allocation->touched) {
         const auto offset = address - allocation->region.base;
         if (write) touched->write(offset, bytes, warp.block().index());
@@ -122,6 +123,9 @@ Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& address
         if (auto* allocation = shared.memory->find(low);
             allocation != nullptr && allocation->region.holds(low, high - low + bytes) && (!write || allocation->region.writable)) {
             relate(allocation->region.host, allocation->region.base);
+            if (write && allocation->initialised != nullptr)
+                for (Mask m = active; m != 0; m &= m - 1)
+                    allocation->note_initialised(addresses.lane[std::countr_zero(m)] - window - allocation->region.base, bytes);
             if (auto* touched = allocation->touched) {
                 for (Mask m = active; m != 0; m &= m - 1) {
                     const auto offset = addresses.lane[std::countr_zero(m)] - window - allocation->region.base;

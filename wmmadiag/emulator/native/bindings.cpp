@@ -180,7 +180,7 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
              const std::vector<RegionRow>& regions, std::uint32_t shared_base, std::uint32_t shared_bytes, std::uint32_t dynamic_bytes,
              unsigned threads, std::uint64_t instruction_budget, double seconds_budget, std::uint32_t poison, std::uint32_t register_poison,
              std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order, const nb::object& observer, std::vector<std::string> checks,
-             std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh, std::vector<std::int64_t> check_table,
+             const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uintptr_t>>& fresh, std::vector<std::int64_t> check_table,
              const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>& watched, std::uint64_t patience,
              bool last_block_first, std::uint64_t sample, std::uintptr_t begun, std::array<std::uint32_t, 5> cluster) {
     const auto* program = loaded.program.get();
@@ -194,7 +194,7 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     request.checks = std::move(checks);
     request.check_table = std::move(check_table);
     if (patience != 0) request.patience = patience;
-    request.spec.fresh = std::move(fresh);
+    for (const auto& [address, bytes, kept] : fresh) request.unwritten.push_back({address, bytes, reinterpret_cast<std::uint64_t*>(kept)});
     for (const auto& [base, size, item, words] : watched) {
         if (item == 0) throw std::invalid_argument("elements of no size");
         request.spec.watched.push_back({base, size, item, reinterpret_cast<std::uint64_t*>(words)});
@@ -289,7 +289,7 @@ NB_MODULE(_core, m) {
              "local_bytes"_a)
         .def("run", &run, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a, "threads"_a,
              "instruction_budget"_a, "seconds_budget"_a, "poison"_a, "register_poison"_a, "warp_order"_a, "eager_copies"_a, "in_order"_a,
-             "observer"_a.none(), "checks"_a, "fresh"_a = std::vector<std::pair<std::uint64_t, std::uint64_t>>{},
+             "observer"_a.none(), "checks"_a, "fresh"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uintptr_t>>{},
              "check_table"_a = std::vector<std::int64_t>{},
              "watched"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>{}, "patience"_a = 0,
              "last_block_first"_a = false, "sample"_a = 0, "begun"_a = 0, "cluster"_a = std::array<std::uint32_t, 5>{1, 1, 1, 0, 0})

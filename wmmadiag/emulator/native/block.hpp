@@ -39,10 +39,9 @@ struct GridSpec {
     std::uint32_t dynamic_bytes = 0;
     std::uint32_t poison = 0;  // word that fills shared and local memory
     std::uint32_t register_poison = 0;
-    std::vector<std::uint32_t> warp_order;                       // empty: 0, 1, 2, ...
-    bool eager_copies = false;                                   // cp.async lands at once
-    bool last_block_first = false;                               // blocks begin in the opposite order; on one thread
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh;  // (device address, bytes) of global memory that nothing has written yet
+    std::vector<std::uint32_t> warp_order;  // empty: 0, 1, 2, ...
+    bool eager_copies = false;              // cp.async lands at once
+    bool last_block_first = false;          // blocks begin in the opposite order; on one thread
     std::vector<Watched> watched;
     // Blocks of a cluster run as one: their warps follow each other, and so do their shared memories, `shared_stride` bytes apart, with the
     // cluster's mbarrier behind them; `shared_bytes` is for all. 0: the kernel knows of no clusters.

@@ -89,7 +89,7 @@ bool find_wide_offsets(Warp& warp, const Inst& inst, std::uint32_t bytes, Access
     auto* allocation = shared.memory->find(first);
     if (allocation == nullptr || allocation->touched != nullptr) return false;
     const bool write = kind == AccessKind::store;
-    if (write && !allocation->region.writable) return false;
+    if (write && (!allocation->region.writable || allocation->initialised != nullptr)) return false;
     if (!within(allocation->region.base, allocation->region.size, allocation->region.host)) return false;
     if (!shared.tracking) return true;
     if (!write) {

@@ -156,6 +156,8 @@ private:
 
 RunResult run_grid(const RunRequest& request, const std::function<bool()>& poll) {
     GlobalMemory memory(request.regions);
+    for (const auto& [address, bytes, kept] : request.unwritten)
+        if (auto* allocation = memory.find(address)) allocation->begins_unwritten(address - allocation->region.base, bytes, kept);
     const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(std::max(request.threads, 1u), request.spec.grid.count()));
     // Races between blocks are looked for in block order only, and only where blocks share memory; the first run tells.
     const bool races = std::find(request.checks.begin(), request.checks.end(), "races") != request.checks.end();

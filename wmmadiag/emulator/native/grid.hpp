@@ -11,10 +11,17 @@
 
 namespace wmmadiag {
 
+// Global memory that nothing has written yet: `Allocation::begins_unwritten`.
+struct Unwritten {
+    std::uint64_t address = 0, bytes = 0;
+    std::uint64_t* kept = nullptr;
+};
+
 struct RunRequest {
     const Program* program = nullptr;
     GridSpec spec;
     std::vector<Region> regions;
+    std::vector<Unwritten> unwritten;
     Observer* observer = nullptr;           // if set, blocks run in order on one thread
     std::vector<std::string> checks;        // names, see check.hpp
     std::vector<std::int64_t> check_table;  // Shared::check_table

@@ -22,13 +22,50 @@ void Allocation::remember() {
     if (written_) return;
     before_ = std::make_unique<std::byte[]>(region.size);
     std::memcpy(before_.get(), region.host, region.size);
+    if (initialised != nullptr) bits_before_.assign(initialised, initialised + words());
     written_ = true;
 }
 
 void Allocation::undo() {
     if (before_) std::memcpy(region.host, before_.get(), region.size);
+    std::copy(bits_before_.begin(), bits_before_.end(), initialised);
+    bits_before_.clear();
     before_.reset();
     owner_.reset();
+}
+
+void Allocation::begins_unwritten(std::uint64_t offset, std::uint64_t bytes, std::uint64_t* kept) {
+    if (kept != nullptr) {
+        initialised = kept;
+        return;
+    }
+    if (own_bits_.empty()) own_bits_.assign(words(), ~std::uint64_t{0});
+    initialised = own_bits_.data();
+    for (auto at = offset; at < offset + bytes; ++at) {
+        if (at % 64 != 0 || at + 64 > offset + bytes) {
+            initialised[at / 64] &= ~(std::uint64_t{1} << at % 64);
+            continue;
+        }
+        initialised[at / 64] = 0;
+        at += 63;
+    }
+}
+
+bool Allocation::all_initialised(std::uint64_t begin, std::uint64_t end) const {
+    std::uint64_t missing = 0;
+    for (auto at = begin; at < end;) {
+        const auto first = at % 64, count = std::min(64 - first, end - at);
+        missing |= ~initialised[at / 64] & ~std::uint64_t{0} >> (64 - count) << first;
+        at += count;
+    }
+    return missing == 0;
+}
+
+std::uint32_t Allocation::uninitialised(std::uint64_t offset, unsigned bytes) const {
+    const auto first = offset % 64;
+    auto bits = initialised[offset / 64] >> first;
+    if (first + bytes > 64) bits |= initialised[offset / 64 + 1] << (64 - first);
+    return static_cast<std::uint32_t>(~bits & ((std::uint64_t{1} << bytes) - 1));
 }
 
 GlobalMemory::GlobalMemory(std::vector<Region> regions) {

@@ -1,6 +1,7 @@
 // Global memory: the launch's allocations, found by address; and what makes parallel runs deterministic.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,8 @@ public:
 
     Region region;
     Touched* touched = nullptr;  // told of every access, if set; by one thread
+    // A bit of each byte that something has written, before this launch or in it; nullptr: all of them are.
+    std::uint64_t* initialised = nullptr;
 
     void track();  // called before a parallel run
     void undo();   // back to the bytes before the run
@@ -60,6 +63,23 @@ public:
     }
     [[nodiscard]] bool read_and_written() const { return read_ && written_; }
 
+    // That a stretch means nothing before the launch writes it. `kept`: bits of all of the buffer, which outlive the launch; nullptr: all else
+    // is initialised.
+    void begins_unwritten(std::uint64_t offset, std::uint64_t bytes, std::uint64_t* kept);
+    void note_initialised(std::uint64_t offset, std::uint64_t bytes) {
+        for (const auto end = offset + bytes; offset < end;) {
+            const auto first = offset % 64, count = std::min(64 - first, end - offset);
+            const auto bits = ~std::uint64_t{0} >> (64 - count) << first;
+            const std::atomic_ref word(initialised[offset / 64]);
+            if ((word.load(std::memory_order_relaxed) & bits) != bits) word.fetch_or(bits, std::memory_order_relaxed);
+            offset += count;
+        }
+    }
+    // Whether something has written all of [begin, end) of the buffer.
+    [[nodiscard]] bool all_initialised(std::uint64_t begin, std::uint64_t end) const;
+    // Those of at most 32 bytes that nothing has written, the first in bit 0.
+    [[nodiscard]] std::uint32_t uninitialised(std::uint64_t offset, unsigned bytes) const;
+
 private:
     // Bytes that have one writer: few, or blocks of few threads that write next to each other would seem to write the same.
     static constexpr std::uint64_t granule = 8;
@@ -73,6 +93,8 @@ private:
     std::atomic<bool> written_{false};
     std::mutex mutex_;
     std::unique_ptr<std::byte[]> before_;
+    std::vector<std::uint64_t> own_bits_, bits_before_;  // of `initialised`: where nobody keeps them; before the run
+    [[nodiscard]] std::uint64_t words() const { return region.size / 64 + 1; }
     // Per granule: block + 1 of the writer, 0 = nobody. Pages of it that no write comes to are never made.
     std::unique_ptr<std::uint32_t[], Free> owner_;
 };

@@ -50,7 +50,7 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
     touches(from, bytes, Touch::read);
     touches(to, bytes, Touch::write);
     std::memmove(target, source, bytes);
-    wrote(to, bytes);
+    wrote_copy(to, from, bytes);
     return cudaSuccess;
 }
 

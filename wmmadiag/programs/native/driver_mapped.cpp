@@ -98,12 +98,11 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, std::size_t size, const CUmemAccess
     if (first != nullptr && first == last) return CUDA_SUCCESS;
     const auto* before = allocation_at(reinterpret_cast<void*>(pointer - 1));
     std::string kept;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;
+    std::string bits;
     if (before != nullptr && first == nullptr) {
         begin = before->address;
         kept.assign(reinterpret_cast<const char*>(before->view), before->size);
-        unwritten = before->unwritten;
-        unwritten.push_back({before->size, end - begin});
+        if (before->unwritten != 0) bits.assign(reinterpret_cast<const char*>(before->written()), before->size / 8 + 1);
         release(reinterpret_cast<void*>(begin), Kind::device);
     } else if (first != nullptr || last != nullptr) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -113,7 +112,8 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, std::size_t size, const CUmemAccess
     static std::uint64_t times = 0;
     one->version = ++times << 32;  // no version that was here before
     std::memcpy(one->view, kept.data(), kept.size());
-    if (!kept.empty()) one->unwritten = unwritten;
+    if (bits.empty()) wrote(reinterpret_cast<void*>(begin), kept.size());
+    else std::memcpy(one->written(), bits.data(), bits.size()), one->count_unwritten();
     return CUDA_SUCCESS;
 }
 CUresult cuMemUnmap(CUdeviceptr pointer, std::size_t size) {

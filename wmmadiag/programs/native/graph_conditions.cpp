@@ -46,7 +46,7 @@ unsigned value_of(const Choice& choice) {
     unsigned value = 0;
     const auto* at = device_bytes(choice.value, sizeof value, Access::read, "a conditional node");
     if (at == nullptr) return 0;
-    if (!allocation_at(choice.value)->unwritten.empty())
+    if (allocation_at(choice.value)->unwritten != 0)
         report("uninitialised", "condition", "error", "a conditional node reads its condition, which nothing has set",
                "create the handle with cudaGraphCondAssignDefault, or let a kernel before the node call cudaGraphSetConditional");
     touches(choice.value, sizeof value, Touch::read);

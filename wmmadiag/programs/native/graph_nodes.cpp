@@ -52,10 +52,7 @@ cudaError_t set_node(const char* function, Node* node, const cudaGraphNodeParams
 
 // Memory of a graph's own lives as long as it; what an earlier run left in it counts for nothing.
 cudaError_t renewed(void* memory) {
-    if (auto* one = allocation_at(memory)) {
-        ++one->version;
-        if (one->kind == Kind::device) one->unwritten = {{0, one->size}};
-    }
+    if (auto* one = allocation_at(memory)) one->begin_unwritten();
     return cudaSuccess;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace wmmadiag {
@@ -31,6 +32,16 @@ std::string first_word(const char* text) {
     if (!word.empty() && word[0] == '(' && close != std::string::npos && close + 1 < word.size()) word.erase(0, close + 1);
     const auto begin = word.find_first_not_of(" &");
     return begin == std::string::npos ? "" : word.substr(begin);
+}
+
+// f(word, bits) for all bits [begin, end) in words of 64.
+template <class F>
+void each_word(std::uint64_t begin, std::uint64_t end, F&& f) {
+    while (begin < end) {
+        const auto first = begin % 64, count = std::min(64 - first, end - begin);
+        f(begin / 64, ~std::uint64_t{0} >> (64 - count) << first);
+        begin += count;
+    }
 }
 
 }  // namespace
@@ -73,20 +84,20 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
 
 void* allocate_at(std::uint64_t at, std::size_t bytes, Kind kind, const char* call) {
     auto& all = memory();
-    const auto size = in_pages(bytes);
+    const auto size = in_pages(bytes), all_size = size + in_pages_of_bits(bytes);
     if (kind == Kind::device && all.used + bytes > static_cast<std::uint64_t>(host().property("totalGlobalMem"))) return nullptr;
     if (all.file < 0) {
         all.file = memfd_create("wmmadiag", MFD_CLOEXEC);
         if (all.file < 0) return nullptr;
     }
-    if (ftruncate(all.file, static_cast<off_t>(all.file_end + size)) != 0) return nullptr;
+    if (ftruncate(all.file, static_cast<off_t>(all.file_end + all_size)) != 0) return nullptr;
     const auto offset = static_cast<off_t>(all.file_end);
-    void* view = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, all.file, offset);
+    void* view = mmap(nullptr, all_size, PROT_READ | PROT_WRITE, MAP_SHARED, all.file, offset);
     if (view == MAP_FAILED) return nullptr;
     const int open = kind == Kind::device || kind == Kind::symbol ? PROT_NONE : PROT_READ | PROT_WRITE;
     void* seen = mmap(reinterpret_cast<void*>(at), size, open, MAP_SHARED | (at < all.next ? MAP_FIXED : MAP_FIXED_NOREPLACE), all.file, offset);
     if (seen == MAP_FAILED) {
-        munmap(view, size);
+        munmap(view, all_size);
         return nullptr;
     }
     auto one = std::make_unique<Allocation>();
@@ -101,13 +112,11 @@ void* allocate_at(std::uint64_t at, std::size_t bytes, Kind kind, const char* ca
     one->file = here().file;
     one->line = here().line;
     one->text = here().text;
-    one->unwritten.push_back({0, bytes});
-    if (kind == Kind::device) {
+    if (kind == Kind::device) {  // any other the host may write unseen
         all.used += bytes;
-    } else {
-        one->unwritten.clear();  // the host may write it unseen
+        one->unwritten = bytes;
     }
-    all.file_end += size;
+    all.file_end += all_size;
     here().item = 1;
     auto* address = reinterpret_cast<void*>(one->address);
     all.views.emplace(reinterpret_cast<std::uint64_t>(view), one.get());
@@ -152,10 +161,10 @@ bool release(void* pointer, Kind kind) {
                pinned ? "free it with cudaFreeHost" : "free it with cudaFree");
         return false;
     }
-    const auto size = in_pages(one->size);
+    const auto size = in_pages(one->size), all_size = size + in_pages_of_bits(one->size);
     all.views.erase(reinterpret_cast<std::uint64_t>(one->view));
-    madvise(one->view, size, MADV_REMOVE);  // the pages go back, the address does not
-    munmap(one->view, size);
+    madvise(one->view, all_size, MADV_REMOVE);  // the pages go back, the address does not
+    munmap(one->view, all_size);
     mmap(reinterpret_cast<void*>(one->address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     if (one->kind == Kind::device) all.used -= one->size;
     if (one->pool != nullptr) returned(*one->pool, one->size);
@@ -172,12 +181,62 @@ void wrote(const void* pointer, std::size_t bytes) {
     if (one == nullptr || bytes == 0) return;
     ++one->version;
     const auto begin = reinterpret_cast<std::uint64_t>(pointer) - one->address, end = std::min(begin + bytes, one->size);
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> left;
-    for (const auto& [from, to] : one->unwritten) {
-        if (from < begin) left.push_back({from, std::min(to, begin)});
-        if (to > end) left.push_back({std::max(from, end), to});
+    if (one->unwritten == 0) return;
+    if (begin == 0 && end == one->size) {
+        one->unwritten = 0;
+        return;
     }
-    one->unwritten = std::move(left);
+    each_word(begin, end, [&](std::uint64_t word, std::uint64_t bits) {
+        one->unwritten -= static_cast<unsigned>(std::popcount(bits & ~one->written()[word]));
+        one->written()[word] |= bits;
+    });
+}
+
+void wrote_copy(const void* to, const void* from, std::size_t bytes) {
+    wrote(to, bytes);
+    const auto* source = allocation_at(from);
+    auto* target = allocation_at(to);
+    if (source == nullptr || target == nullptr || source->unwritten == 0 || target->kind != Kind::device || bytes == 0) return;
+    const auto begin = reinterpret_cast<std::uint64_t>(from) - source->address, shift = reinterpret_cast<std::uint64_t>(to) - target->address - begin;
+    std::pair<std::uint64_t, std::uint64_t> hole{begin, begin};
+    while ((hole = source->first_unwritten(hole.second, begin + bytes)).first < begin + bytes) {
+        if (target->unwritten == 0) each_word(0, target->size, [&](std::uint64_t word, std::uint64_t bits) { target->written()[word] = bits; });
+        each_word(hole.first + shift, hole.second + shift, [&](std::uint64_t word, std::uint64_t bits) {
+            target->unwritten += static_cast<unsigned>(std::popcount(bits & target->written()[word]));
+            target->written()[word] &= ~bits;
+        });
+    }
+}
+
+std::uint64_t* Allocation::written() const { return reinterpret_cast<std::uint64_t*>(view + in_pages(size)); }
+
+std::pair<std::uint64_t, std::uint64_t> Allocation::first_unwritten(std::uint64_t from, std::uint64_t to) const {
+    if (unwritten == 0) return {to, to};
+    // The first byte from one on whose bit is (not) set.
+    const auto next = [&](std::uint64_t at, std::uint64_t turned) {
+        while (at < to) {
+            const auto rest = (written()[at / 64] ^ turned) >> at % 64;
+            if (rest != 0) return std::min(at + static_cast<unsigned>(std::countr_zero(rest)), to);
+            at = at / 64 * 64 + 64;
+        }
+        return to;
+    };
+    const auto begin = next(from, ~std::uint64_t{0});
+    return {begin, next(begin, 0)};
+}
+
+void Allocation::begin_unwritten() {
+    if (kind != Kind::device) return;
+    ++version;
+    madvise(written(), in_pages_of_bits(size), MADV_REMOVE);
+    unwritten = size;
+}
+
+void Allocation::count_unwritten() {
+    std::uint64_t there = 0;
+    each_word(0, size, [&](std::uint64_t word, std::uint64_t bits) { there += static_cast<unsigned>(std::popcount(bits & written()[word])); });
+    unwritten = size - there;
+    if (unwritten == 0) madvise(written(), in_pages_of_bits(size), MADV_REMOVE);
 }
 
 bool memory_is_open() { return memory().open; }
@@ -215,7 +274,7 @@ extern "C" {
 
 // For the process around this library.
 struct WmmadiagRow {
-    std::uint64_t address, size, view, version, item, fresh_from, fresh_to;
+    std::uint64_t address, size, view, version, item, written;
     const char* name;
     std::uint64_t kind;
 };
@@ -224,14 +283,12 @@ std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
     std::uint64_t count = 0;
     const auto add = [&](const Allocation& one) {
         if (count++ >= most) return;
-        const bool fresh = !one.unwritten.empty();
         rows[count - 1] = {one.address,
                            one.size,
                            reinterpret_cast<std::uint64_t>(one.view),
                            one.version,
                            one.item,
-                           fresh ? one.unwritten.front().first : 0,
-                           fresh ? one.unwritten.front().second : 0,
+                           one.unwritten != 0 ? reinterpret_cast<std::uint64_t>(one.written()) : 0,
                            one.name.c_str(),
                            static_cast<std::uint64_t>(one.kind)};
     };

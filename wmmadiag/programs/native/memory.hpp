@@ -16,6 +16,7 @@ struct Memory {
     std::map<std::uint64_t, std::unique_ptr<Allocation>> live;
     std::map<std::uint64_t, Allocation*> views;  // live, by where this process works on them
     bool watching = false;
+    bool noting = false;   // the launch that is running sets the bits of what it writes
     bool keeping = false;  // what launches change of memory that the host sees is told
     bool open = false;     // the host may touch what cudaMalloc gives
     std::vector<std::unique_ptr<Allocation>> freed;
@@ -24,6 +25,8 @@ Memory& memory();
 
 // Bytes of the pages that hold so many.
 constexpr std::uint64_t in_pages(std::uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+// And of a bit of each, in whole words, of which the emulator may look at one more.
+constexpr std::uint64_t in_pages_of_bits(std::uint64_t bytes) { return in_pages(bytes / 8 + 16); }
 
 // Addresses for so many bytes, where nothing lies until `allocate_at`; 0: there are no more.
 std::uint64_t reserve(std::uint64_t bytes);

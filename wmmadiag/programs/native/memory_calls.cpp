@@ -18,7 +18,7 @@ cudaError_t freed(void* pointer, Kind kind) {
     const auto before = status(true);
     if (pointer == nullptr) return before;
     if (auto* one = allocation_at(pointer); one != nullptr && one->of_graph) {  // the next launch of the graph gives it again
-        if (one->kind == Kind::device) one->unwritten = {{0, one->size}};
+        one->begin_unwritten();
         return before;
     }
     const bool done = release(pointer, kind);

@@ -40,6 +40,9 @@ std::uint64_t digest(const std::byte* bytes, std::uint64_t size) {
     return sum == 0 ? 1 : sum;
 }
 
+// Bytes from its view on that say all of an allocation: what it holds, and while some of it is unwritten, which.
+std::uint64_t state_bytes(const Allocation& one) { return one.unwritten == 0 ? one.size : in_pages(one.size) + one.size / 8 + 1; }
+
 // What memory holds that the host sees, before a launch writes to it.
 void keep_before(Allocation& one, std::uint64_t size) {
     if (!memory().keeping || one.raced || (one.kind != Kind::managed && one.kind != Kind::pinned)) return;
@@ -109,9 +112,10 @@ extern "C" {
 
 // Whether what the next launch changes of memory that the host sees is to be told.
 void wmmadiag_keep(int on) { memory().keeping = on != 0 && guards_host_memory(); }
-// A launch begins: its first access to each allocation is noted.
-void wmmadiag_watch() {
+// A launch begins: its first access to each allocation is noted. `noting`: it sets the bits of what it writes.
+void wmmadiag_watch(int noting) {
     auto& all = memory();
+    all.noting = noting != 0;
     for (const auto& [view, one] : all.views) {
         one->touched = one->adopted ? 3 : 0;
         if (!one->adopted) mprotect(one->view, in_pages(one->size), PROT_NONE);
@@ -119,9 +123,9 @@ void wmmadiag_watch() {
     all.watching = true;
 }
 struct WmmadiagTouched {
-    std::uint64_t address, touched;
+    std::uint64_t address, view, bytes;
 };
-// It has ended: what it touched.
+// It has ended: what it touched, and where its bytes are, with the bits behind them where some are unwritten.
 std::uint64_t wmmadiag_watched(WmmadiagTouched* rows, std::uint64_t most) {
     auto& all = memory();
     all.watching = false;
@@ -134,30 +138,32 @@ std::uint64_t wmmadiag_watched(WmmadiagTouched* rows, std::uint64_t most) {
         }
         if ((one->touched & 2) != 0) {
             ++one->version;
-            one->unwritten.clear();
+            if (one->unwritten != 0 && all.noting) one->count_unwritten();
+            else one->unwritten = 0;
         }
-        if (one->touched != 0 && count++ < most) rows[count - 1] = {one->address, one->touched};
+        if (one->touched != 0 && count++ < most) rows[count - 1] = {one->address, reinterpret_cast<std::uint64_t>(one->view), state_bytes(*one)};
     }
     return count;
 }
-// A digest of what the allocation at an address holds, its size included; 0: there is none.
+// A digest of what the allocation at an address holds, its size and what of it is unwritten included; 0: there is none.
 std::uint64_t wmmadiag_content(std::uint64_t address) {
     auto* one = allocation_at(reinterpret_cast<const void*>(address));
     if (one == nullptr) return 0;
     // What the host may write unseen has no version to go by.
     const bool unseen = one->adopted || one->kind == Kind::managed || one->kind == Kind::pinned;
     if (unseen || one->content == 0 || one->content_version != one->version) {
-        one->content = digest(one->view, one->size);
+        one->content = digest(one->view, state_bytes(*one));
         one->content_version = one->version;
     }
     return one->content;
 }
 // What a launch left in an allocation is put there again.
-void wmmadiag_restore(std::uint64_t address, const std::byte* bytes, std::uint64_t content) {
+void wmmadiag_restore(std::uint64_t address, const std::byte* bytes, std::uint64_t size, std::uint64_t content) {
     auto* one = allocation_at(reinterpret_cast<const void*>(address));
     if (memory().keeping && (one->kind == Kind::managed || one->kind == Kind::pinned)) tell_changes(*one, one->view, bytes);
-    std::memcpy(one->view, bytes, one->size);
-    one->unwritten.clear();
+    std::memcpy(one->view, bytes, size);
+    one->unwritten = 0;
+    if (size > one->size) one->count_unwritten();
     one->content = content;
     one->content_version = ++one->version;
 }

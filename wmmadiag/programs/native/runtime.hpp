@@ -57,12 +57,12 @@ struct Allocation {
     int line = 0;
     const char* text = "";  // the arguments of the call that made it, as written
     std::size_t item = 1;
-    std::uint64_t version = 1;                                       // changes with its contents
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written
-    std::uint32_t touched = 0;                                       // by the launch that is running: 1 read, 2 written
-    std::uint64_t content = 0, content_version = 0;                  // a digest of its bytes, and of which version; 0: none yet
-    bool adopted = false;                                            // the host's own memory: mapped once, and not by this library
-    int filled = -1;                                                 // the byte that all of it holds, and since which version; -1: not known
+    std::uint64_t version = 1;                       // changes with its contents
+    std::uint64_t unwritten = 0;                     // how many of its bytes nothing has written
+    std::uint32_t touched = 0;                       // by the launch that is running: 1 read, 2 written
+    std::uint64_t content = 0, content_version = 0;  // a digest of its bytes, and of which version; 0: none yet
+    bool adopted = false;                            // the host's own memory: mapped once, and not by this library
+    int filled = -1;                                 // the byte that all of it holds, and since which version; -1: not known
     std::uint64_t filled_version = 0;
     std::byte* before = nullptr;  // its bytes before the launch that is running wrote to it, of memory that the host sees
     bool read_mostly = false;     // what the program has advised, and where to it fetched it last
@@ -70,6 +70,13 @@ struct Allocation {
     bool of_graph = false;  // made by a node of a graph: it lives as long as that
     Pool* pool = nullptr;   // it comes from
     bool raced = false;     // host code and work that it had not waited for met in it, and that was told
+
+    // A bit of each byte that something has written, behind its pages; they count while some are unwritten.
+    [[nodiscard]] std::uint64_t* written() const;
+    // The first stretch of [from, to) that nothing has written; {to, to}: there is none.
+    [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> first_unwritten(std::uint64_t from, std::uint64_t to) const;
+    void begin_unwritten();  // nothing has written any of it
+    void count_unwritten();  // after a launch has set bits
 };
 
 // The allocation that holds an address, or nullptr.
@@ -77,6 +84,8 @@ Allocation* allocation_at(const void* pointer);
 void* allocate(std::size_t bytes, Kind kind, const char* call);
 bool release(void* pointer, Kind kind);
 void wrote(const void* pointer, std::size_t bytes);
+// Bytes were copied: what of the source means nothing means nothing there.
+void wrote_copy(const void* to, const void* from, std::size_t bytes);
 
 // Whether a launch touched its memory for the first time at this address: noted, and opened.
 bool opened(const void* address, bool write);

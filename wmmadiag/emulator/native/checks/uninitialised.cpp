@@ -15,10 +15,6 @@ Uninitialised::Uninitialised(const Shared& shared)
       code_(shared.program->code().data()),
       rules_(taint_rules(source_)),
       unwritten_(unwritten_registers(*shared.program)) {
-    for (const auto& [base, size] : shared.spec.fresh) {
-        fresh_.push_back({base, size, ShadowBits(size)});
-        fresh_.back().bits.fill(true);
-    }
     origins_.emplace_back();  // 0: none
     arrivals_.emplace_back();
 }

@@ -78,10 +78,6 @@ private:
     struct Span {
         std::uint64_t low, high;
     };
-    struct Fresh {
-        std::uint64_t base, size;
-        ShadowBits bits;
-    };
     using Page = std::array<std::uint16_t, page_bytes>;
 
     std::unique_ptr<TaintState> take();
@@ -170,7 +166,6 @@ private:
     const Inst* code_;
     std::vector<TaintRule> rules_;
     std::vector<std::pair<Operand, std::uint32_t>> unwritten_;
-    std::vector<Fresh> fresh_;
     std::unordered_map<std::uint32_t, std::unique_ptr<TaintState>> states_;
     std::vector<std::unique_ptr<TaintState>> spare_;
     TaintState* current_ = nullptr;

@@ -52,13 +52,12 @@ Uninitialised::Found Uninitialised::peek_global(const MemoryEvent& event, const 
             if (found.origin == 0) found.origin = arrivals_[arrival].origin;
         }
     }
-    for (const auto& fresh : fresh_) {
-        if (address < fresh.base || !fresh.bits.holds(address - fresh.base, bytes)) continue;
-        const auto more = fresh.bits.get(address - fresh.base, bytes);
-        if (more != 0 && found.origin == 0)
-            found.origin = read_at(event, state, Space::global, address + static_cast<unsigned>(std::countr_zero(more)), lane);
-        found.bytes |= more;
-    }
+    const auto* memory = shared_.memory->find(address);
+    if (memory == nullptr || memory->initialised == nullptr || !memory->region.holds(address, bytes)) return found;
+    const auto more = memory->uninitialised(address - memory->region.base, bytes);
+    if (more != 0 && found.origin == 0)
+        found.origin = read_at(event, state, Space::global, address + static_cast<unsigned>(std::countr_zero(more)), lane);
+    found.bytes |= more;
     return found;
 }
 
@@ -76,8 +75,15 @@ bool Uninitialised::clean(const MemoryEvent& event, const TaintState& state, con
         }
         case Space::global: {
             if (!pages_.empty()) return false;
-            for (const auto& fresh : fresh_)
-                if (span.low < fresh.base + fresh.size && fresh.base < span.high) return false;
+            const auto* memory = shared_.memory->find(span.low);
+            if (memory == nullptr || !memory->region.holds(span.low, span.high - span.low)) return false;
+            if (memory->initialised == nullptr) return true;
+            const auto base = memory->region.base;
+            if (span.high - span.low <= page_bytes && memory->all_initialised(span.low - base, span.high - base)) return true;
+            for (Mask m = event.active; m != 0; m &= m - 1) {
+                const auto at = event.addresses[std::countr_zero(m)] - base;
+                if (!memory->all_initialised(at, at + event.bytes)) return false;
+            }
             return true;
         }
         case Space::local: {
@@ -116,9 +122,6 @@ void Uninitialised::poke(const MemoryEvent& event, TaintState& state, Space spac
 
 void Uninitialised::poke_global(const MemoryEvent& event, unsigned lane, std::uint64_t address, unsigned bytes, std::uint32_t bits,
                                 std::uint16_t origin) {
-    for (auto& fresh : fresh_)
-        if (address >= fresh.base && fresh.bits.holds(address - fresh.base, bytes))
-            fresh.bits.clear(address - fresh.base, address - fresh.base + bytes);
     if (bits == 0 && pages_.empty()) return;
     std::uint16_t number = 0;
     if (bits != 0) {
@@ -180,16 +183,7 @@ void Uninitialised::known(const MemoryEvent& event, TaintState& state, const Spa
         }
         return;
     }
-    if (event.space == Space::global && pages_.empty()) {
-        for (auto& fresh : fresh_) {
-            if (span.low >= fresh.base + fresh.size || fresh.base >= span.high) continue;
-            for (Mask m = event.active; m != 0; m &= m - 1) {
-                const auto a = event.addresses[std::countr_zero(m)] - fresh.base;
-                if (fresh.bits.holds(a, event.bytes)) fresh.bits.clear(a, a + event.bytes);
-            }
-        }
-        return;
-    }
+    if (event.space == Space::global && pages_.empty()) return;  // the engine notes what is written
     each_piece(event,
                [&](unsigned lane, std::uint64_t address, unsigned bytes, unsigned) { poke(event, state, event.space, lane, address, bytes, 0, 0); });
 }

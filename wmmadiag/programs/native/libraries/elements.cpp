@@ -40,20 +40,18 @@ std::byte* reach(const char* what, const Lines& lines, Access access) {
 
 void expect_written(const char* what, const Lines& lines) {
     const Allocation* one = allocation_at(lines.data);
-    if (one == nullptr || one->unwritten.empty()) return;
+    if (one == nullptr || one->unwritten == 0) return;
     const size_t size = element_size(lines.type), length = lines.length * size;
     const std::uint64_t first = reinterpret_cast<std::uint64_t>(lines.data) - one->address;
     for (size_t line = 0; line < lines.lines; ++line) {
         const std::uint64_t begin = first + line * lines.pitch * size;
-        for (const auto& [from, to] : one->unwritten) {
-            const std::uint64_t low = std::max(from, begin), high = std::min(to, begin + length);
-            if (low >= high) continue;
-            report("uninitialised", "library-read", "error",
-                   std::string(what) + " reads " + one->name + ", where nothing has written byte " + std::to_string(low) +
-                       (high - low > 1 ? " to " + std::to_string(high - 1) : ""),
-                   "copy or compute the array before the call, or pass its true sizes");
-            return;
-        }
+        const auto [low, high] = one->first_unwritten(begin, begin + length);
+        if (low >= high) continue;
+        report("uninitialised", "library-read", "error",
+               std::string(what) + " reads " + one->name + ", where nothing has written byte " + std::to_string(low) +
+                   (high - low > 1 ? " to " + std::to_string(high - 1) : ""),
+               "copy or compute the array before the call, or pass its true sizes");
+        return;
     }
 }
 
