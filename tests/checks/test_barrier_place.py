@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -204,6 +205,59 @@ def test_no_place(name, tmp_path):
     for one in errors:
         assert not missing_barriers(kernel.kernel, one) and one.suggested is None
         assert "put __syncthreads() after" not in one.hint
+
+
+APART = {
+    "branches that the compiler joins where no barrier parts them": (
+        """
+    __shared__ float s[64];
+    if (t % 3 == 0) {
+        s[t] = x[t];
+        touch(out + t); //here
+    }
+    if (t % 3 != 0) {
+        out[t] = s[t - t % 3];
+        touch(out + t);
+    }
+""",
+        "put __syncthreads() after line {0}, before line ", True,
+    ),
+    "the sides of one branch": (
+        """
+    __shared__ float s[64];
+    if (t % 3 == 0) {
+        s[t] = x[t];
+        touch(out + t); //here
+    } else {
+        out[t] = s[t - t % 3];
+        touch(out + t);
+    }
+""",
+        "the two stand in code that only some threads reach", False,
+    ),
+    "a branch that holds both, and that nobody leaves": (
+        """
+    __shared__ float s[64];
+    if (t < 48) {
+        s[t] = x[t]; //here
+        out[t] = s[47 - t];
+    }
+""",
+        "the `if` of line {0} may be entered by some threads alone", False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APART)
+def test_hints_that_the_source_decides(name, tmp_path):
+    text, hint, placed = APART[name]
+    path = tmp_path / "kernel.cu"
+    path.write_text(HEAD + text + "}\n")
+    here = next(i for i, line in enumerate(path.read_text().splitlines(), 1) if "//here" in line)
+    _, _, found = run(path)
+    (seen,) = (one for one in found if one.level.value == "error" and one.check == "races")
+    assert seen.hint.startswith(re.sub(r"\{(-?\d+)\}", lambda one: str(here - 1 + int(one[1])), hint)), seen.hint
+    assert (seen.suggested is not None) == placed
 
 
 def test_two_places_where_a_loop_has_no_barrier(tmp_path):

@@ -61,6 +61,10 @@ _APART = (
     "the two stand in code that only some threads reach, where no __syncthreads() may stand: move a barrier out of it, "
     "or let both sides meet at a named barrier (bar.sync id, threads)"
 )
+_UNDER = (
+    "the `if` of line {line} may be entered by some threads alone, where no __syncthreads() may stand: end it after "
+    "line {after}, put __syncthreads() there, and begin it again"
+)
 _BLOCKS = "only atomics with __threadfence(), or two launches, order blocks"
 _ACQUIRE = "put __threadfence() (or __threadfence_block() within a block) behind the loop that waits for the flag"
 _SCOPE = "use the form without _block (scope device, .gpu): only that counts between blocks"
@@ -147,7 +151,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         return _with_places(finding, needed)
     if raw["pc"] == raw["other_pc"] and raw["kind"].endswith("write-write") and not raw["kind"].startswith("lanes"):
         return _same_elements(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
-    return finding if raw["kind"].startswith(("blocks", "lanes")) else replace(finding, hint=_APART)
+    return finding if raw["kind"].startswith(("blocks", "lanes")) else _apart(finding)
 
 
 def _updates(raw: Raw, context: Context) -> str:
@@ -233,11 +237,34 @@ def _without_fence(finding: Finding, raw: Raw) -> Finding:
     )
 
 
+def _apart(finding: Finding) -> Finding:
+    """Between the two no place is left in the program: in the source there is one, or only some threads reach them.
+
+    The compiler joins branches that no barrier parts.
+    """
+    one, other = finding.place, finding.other or finding.place
+    source = structure_of(one.file) if one.file == other.file else None
+    if source is None:
+        return finding
+    lines = sorted((one.line, other.line))
+    if source.on_two_sides(*lines):
+        return replace(finding, hint=_APART)
+    if source.branches_of(*lines) or source.loop_end(lines) or not (line := source.between(*lines)):
+        return finding
+    insert = SuggestedLine(one.file, line, "before", "__syncthreads();")
+    return replace(finding, hint=f"put __syncthreads() after line {lines[0]}, before line {lines[1]}", suggested=insert)
+
+
 def _with_places(finding: Finding, needed: Sequence[BarrierPlace]) -> Finding:
     """The finding with the place of the missing barrier in words and as data."""
-    exited = "; threads that have returned before it do not count there" if needed[0].some_exited else ""
+    first = needed[0]
+    source = structure_of(first.insert.file) if first.some_exited and first.insert is not None else None
+    held = source.branches_of(first.insert.line) if source is not None and first.insert is not None else ()
+    if held and not held[0].after_return and first.text == "__syncthreads();":
+        return replace(finding, hint=_UNDER.format(line=held[0].owner, after=first.after))
+    exited = "; threads that have returned before it do not count there" if first.some_exited else ""
     words = "; and ".join(dict.fromkeys(one.words() for one in needed))
-    return replace(finding, hint=words + exited, suggested=needed[0].insert)
+    return replace(finding, hint=words + exited, suggested=first.insert)
 
 
 def _line(other: Place, place: Place) -> str:

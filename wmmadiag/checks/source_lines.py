@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from wmmadiag.compile.languages import is_c_family
-from wmmadiag.csource.nodes import LOOPS, Node, field
+from wmmadiag.csource.nodes import LOOPS, Node, descendants, field
 from wmmadiag.csource.tree import Source, parse
 
 _HOLDERS = frozenset({"compound_statement", "case_statement", "preproc_if", "preproc_ifdef", "preproc_else"})
@@ -25,6 +25,16 @@ class SourceLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceBranch:
+    """What an `if`, or its `else`, holds: the line of the `if`, and the first and last one of what is under it."""
+
+    owner: int
+    first: int
+    last: int
+    after_return: bool  # whether threads may have left the function before it
+
+
+@dataclass(frozen=True, slots=True)
 class Structure:
     """Where statements of a source begin."""
 
@@ -32,6 +42,7 @@ class Structure:
     # line before which a statement can be inserted → (open #if, braces) that it stands in
     starts: Mapping[int, tuple[int, int]]
     loops: Sequence[SourceLoop]  # those with braces, inner ones first
+    branches: Sequence[SourceBranch]  # inner ones first
 
     def between(self, after: int, before: int) -> int:
         """The line before which a statement stands after line `after` and before line `before`, or 0.
@@ -41,6 +52,15 @@ class Structure:
         places = [line for line in self.starts if 0 < after < line <= before <= self.lines]
         least = min((self.starts[line] for line in places), default=None)
         return max((line for line in places if self.starts[line] == least), default=0)
+
+    def branches_of(self, *lines: int) -> tuple[SourceBranch, ...]:
+        """The branches that hold all of these lines, the innermost first."""
+        return tuple(one for one in self.branches if one.first <= min(lines) and max(lines) <= one.last)
+
+    def on_two_sides(self, one: int, other: int) -> bool:
+        """Whether two lines stand on the two sides of one `if`."""
+        mine, others = ({branch.owner for branch in self.branches_of(line)} for line in (one, other))
+        return mine & others != {branch.owner for branch in self.branches_of(one, other)}
 
     def after(self, line: int) -> int:
         """The first line behind `line` before which a statement can be inserted, or 0."""
@@ -63,7 +83,7 @@ def structure(text: str) -> Structure:
     pragmas = [start for start, word in words if word.startswith(b"pragma")]
     nesting = _nesting(words)
     starts: dict[int, tuple[int, int]] = {}
-    loops = []
+    loops, branches = [], list(_branches(source))
     for node, depth in _statements(source.root):
         if node.type in LOOPS:
             body = field(node, "body")
@@ -74,7 +94,24 @@ def structure(text: str) -> Structure:
         if not source.code.code[begin:start].strip():
             opened = nesting[bisect.bisect_right(nesting, (start, 0)) - 1][1]
             starts.setdefault(_line(source, start), (opened, depth))
-    return Structure(len(source.lines), starts, sorted(loops, key=lambda loop: loop.last - loop.first))
+    return Structure(len(source.lines), starts, sorted(loops, key=_length), sorted(branches, key=_length))
+
+
+def _length(one: SourceLoop | SourceBranch) -> int:
+    return one.last - one.first
+
+
+def _branches(source: Source) -> Iterator[SourceBranch]:
+    """The branches of every `if` in a function."""
+    for function in descendants(source.root, "function_definition"):
+        returns = [one.start_byte for one in descendants(function, "return_statement")]
+        for node in descendants(function, "if_statement"):
+            for side in (field(node, "consequence"), field(node, "alternative")):
+                if side is not None:
+                    owner, first, last = (
+                        _line(source, at) for at in (node.start_byte, side.start_byte, side.end_byte - 1)
+                    )
+                    yield SourceBranch(owner, first, last, any(one < node.start_byte for one in returns))
 
 
 def _statements(root: Node) -> Iterator[tuple[Node, int]]:
