@@ -730,31 +730,6 @@ def test_no_thread_is_sent_away_where_nothing_says_what_it_has_to_do(body: str) 
     assert made(body, "returned") == []
 
 
-def test_a_function_that_nothing_calls_is_called_with_what_is_named_or_typed_as_it_takes() -> None:
-    head = """struct Sum { float m, s; };
-    __device__ Sum join(Sum a, Sum b) { Sum c; c.m = a.m + b.m; c.s = a.s + b.s; return c; }
-    __device__ void mask(float* row, int first, int n) { for (int i = first; i < n; ++i) row[i] = 0.0f; }
-    """
-    body = "__shared__ float row[64]; int first = blockIdx.x; Sum x, y; row[first] = a[m]; x = {row[0], row[1]};"
-    assert yields(body, "uncalled", "row[first] = a[m]; mask(row, first, n);", head)
-    assert yields(body, "uncalled", "x = join(y, x);", head)
-    assert not yields(f"{body} mask(row, first, m);", "uncalled", "mask(row, first, n);", head)
-    launcher = "void clear(float* row, int first, int n) { row[first + n] = 0.0f; }"
-    assert not yields(body, "uncalled", "clear(row, first, n);", launcher)  # it is no function of the device
-
-
-def test_a_function_that_says_whether_something_has_come_is_asked_until_it_has() -> None:
-    head = """__device__ bool landed(unsigned bar, int phase) {
-        unsigned ok;
-        asm volatile("mbarrier.try_wait.parity.shared.b64 p, [%1], %2;" : "=r"(ok) : "r"(bar), "r"(phase));
-        return ok; }
-    """
-    body = "unsigned bar = m; int phase = n & 1; out[0] = a[0]; out[1] = a[bar + phase];"
-    assert yields(body, "uncalled", "out[0] = a[0]; while (!landed(bar, phase)) {}", head)
-    other = head.replace("mbarrier.try_wait.parity.shared.b64 p", "mbarrier.pending_count.b64 p")
-    assert not yields(body, "uncalled", "while (!landed(bar, phase)) {}", other)
-
-
 def test_a_type_is_as_wide_as_what_it_is_given_as_it_is() -> None:
     head = "__device__ short held(short v) { return (short)(v > 32767 ? 32767 : v); }\n"
     assert yields("long long x = m; out[0] = held(x * n >> 2);", "wide_enough", "held(long long v)", head)

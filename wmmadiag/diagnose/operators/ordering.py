@@ -34,7 +34,7 @@ def order_of(statement: Statement, known: Mapping[str, Order]) -> Order | None:
         return None
     one = statement.expressions[0]
     if one.kind == "assembly":
-        return in_assembly(one.text)
+        return _in_assembly(one.text)
     # The values in a template's arguments are beside the call.
     calls = [one for one in statement.expressions if one.kind == "call"]
     return known.get(calls[0].operator) if calls and _orders(calls[0]) else None
@@ -61,7 +61,7 @@ def unused(
             yield f"{name}{given}", len(listed[0].parameters), order
     for name, macro in macros.items():
         calls = (_of_call(one) for one in _CALLED.findall(macro.body))
-        order = in_assembly(macro.body) if "asm" in macro.body else next(calls, None)
+        order = _in_assembly(macro.body) if "asm" in macro.body else next(calls, None)
         if name not in used and macro.parameters is not None and order is not None:
             yield name, len(macro.parameters), order
 
@@ -76,7 +76,7 @@ def _of_function(one: Function) -> Order | None:
             return None
         name = called(inner) if inner.type == "call_expression" else ""
         assembly = inner.type == "gnu_asm_expression"
-        found.append(in_assembly(inner.text.decode("utf-8", "replace")) if assembly else _of_call(name))
+        found.append(_in_assembly(inner.text.decode("utf-8", "replace")) if assembly else _of_call(name))
     return found[-1] if found and None not in found else None
 
 
@@ -84,6 +84,6 @@ def _of_call(name: str) -> Order | None:
     return ORDER.get(name) if name not in _METHODS else None
 
 
-def in_assembly(text: str) -> Order | None:
+def _in_assembly(text: str) -> Order | None:
     """What assembly in a text does to the order of accesses."""
     return next((order for pattern, order in ORDER_IN_ASSEMBLY if pattern.search(text)), None)
