@@ -68,3 +68,53 @@ def test_bytes_that_no_launch_has_written_are_watched_still(tmp_path: Path, how:
     assert "line 12 reads y, which nothing has written" in told and "reads y[940]" in told
     assert "line 12 reads z, which nothing has written" in told and "reads z[940]" in told
     assert "line 18 reads p, which nothing has written" in told and "reads p[32]" in told
+
+
+PADDED = """#include <cstdio>
+#include <curand_kernel.h>
+struct Node { char kind; int next; double weight; int label; };
+struct alignas(16) Triple { float x, y, z; };
+template <class T>
+__global__ void copied(const T* from, T* to) { to[threadIdx.x] = from[threadIdx.x]; }
+__global__ void made(Node* nodes, Triple* triples) {
+    const int t = threadIdx.x;
+    nodes[t].kind = 'a', nodes[t].next = t, nodes[t].weight = t, nodes[t].label = t;
+    triples[t].x = triples[t].y = triples[t].z = t;
+}
+__global__ void half_made(Node* nodes) { nodes[threadIdx.x].next = threadIdx.x; }
+__global__ void weighed(const Node* nodes, double* to) { to[threadIdx.x] = nodes[threadIdx.x].weight * 2; }
+__global__ void begun(curandState* states) { curand_init(7, threadIdx.x, 0, states + threadIdx.x); }
+__global__ void drawn(curandState* states, float* to) {
+    curandState own = states[threadIdx.x];
+    to[threadIdx.x] = curand_uniform(&own);
+    states[threadIdx.x] = own;
+}
+template <class T>
+T* memory() {
+    T* p;
+    cudaMalloc(&p, 32 * sizeof(T));
+    return p;
+}
+int main(int argc, char**) {
+    auto *nodes = memory<Node>(), *others = memory<Node>();
+    auto *triples = memory<Triple>(), *more = memory<Triple>();
+    auto* states = memory<curandState>();
+    if (argc > 1) half_made<<<1, 32>>>(nodes);
+    else made<<<1, 32>>>(nodes, triples), copied<<<1, 32>>>(triples, more);
+    copied<<<1, 32>>>(nodes, others);
+    weighed<<<1, 32>>>(argc > 1 ? nodes : others, memory<double>());
+    begun<<<1, 32>>>(states), drawn<<<1, 32>>>(states, memory<float>()), drawn<<<1, 32>>>(states, memory<float>());
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+def test_padding_that_is_copied_with_its_struct_is_no_finding(tmp_path: Path) -> None:
+    done = run_program(tmp_path, PADDED)
+    assert done.returncode == 0 and "error" not in done.stderr and "warning" not in done.stderr, done.stderr
+
+
+def test_members_that_nothing_has_written_are_a_finding(tmp_path: Path) -> None:
+    done = run_program(tmp_path, PADDED, "--", "half")
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 1 and "line 13 reads p, which nothing has written" in told, done.stderr

@@ -252,7 +252,10 @@ class DeviceHalf:
         if key not in self._nested:
             compilation = self.parts.launches
             entry = next(each for each in compilation.entries if each.name == name)
-            self._nested[key] = self._loaded(compilation, entry, None, {})
+            own = self._nested[key] = self._loaded(compilation, entry, None, {})
+            # As a copy of the host's is no read: it takes the padding of structs along, byte by byte.
+            checks = tuple(one for one in self.how.checks if one != "uninitialised")
+            own.checked = EmulatedKernel(own.checked.kernel, replace(self.how, checks=checks), own.checked.origin)
         return self._nested[key]
 
     def _places(self, module: Module, unit: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ import ctypes
 import mmap
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -59,27 +59,33 @@ class BlockProgress:
         if not self.wanted:
             yield
             return
-        told = []
+        told = [(0.0, 0)]  # after how many seconds how many had begun
+        runs = [0.0]  # when each began: blocks whose order matters run again, one after another
 
         def tell(seconds: float) -> None:
-            told.append(seconds)
-            sys.stderr.write(f"\r\x1b[Kwmmadiag: launch {number}, {name}: {said(seconds, self.begun.value, blocks)}")
+            before, begun = told[-1], self.begun.value
+            if begun < before[1]:
+                runs.append(before[0])
+            told.append((seconds, begun))
+            words = said(seconds, begun, blocks, runs)
+            sys.stderr.write(f"\r\x1b[Kwmmadiag: launch {number}, {name}: {words}")
             sys.stderr.flush()
 
         try:
             with telling(tell, _EVERY, _EVERY):
                 yield
         finally:
-            if told:
+            if len(told) > 1:
                 sys.stderr.write("\r\x1b[K")
                 sys.stderr.flush()
 
 
-def said(seconds: float, begun: int, blocks: int) -> str:
-    """How far a launch is; the last block that began counts for half."""
+def said(seconds: float, begun: int, blocks: int, runs: Sequence[float] = (0.0,)) -> str:
+    """How far a launch is; the last block that began counts for half. `runs`: when each run of its blocks began."""
     done = max(begun - 0.5, 0.0)
-    left = f", about {seconds * (blocks - done) / done:.0f} s left" if 0 < done < blocks else ""
-    return f"{seconds:.0f} s, {min(begun, blocks):,} of {blocks:,} blocks{left}"
+    left = f", about {(seconds - runs[-1]) * (blocks - done) / done:.0f} s left" if 0 < done < blocks else ""
+    again = f"run {len(runs)}, " if len(runs) > 1 else ""
+    return f"{seconds:.0f} s, {again}{min(begun, blocks):,} of {blocks:,} blocks{left}"
 
 
 @dataclass(frozen=True, slots=True)

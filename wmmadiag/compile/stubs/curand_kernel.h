@@ -61,6 +61,8 @@ WMMADIAG_FN void curand_init(unsigned long long seed, unsigned long long sequenc
   state->key[1] = (unsigned int)(seed >> 32);
   state->at = 0;
   state->normals = 0;
+  state->spare = 0;
+  state->spare_double = 0;
   skipahead_sequence(sequence, state);
   skipahead(offset, state);
 }

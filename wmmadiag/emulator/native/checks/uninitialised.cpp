@@ -158,21 +158,21 @@ bool Uninitialised::is(std::uint32_t pc, std::string_view one, std::string_view 
     return name == one || (!other.empty() && name == other);
 }
 
-std::uint16_t Uninitialised::origin_at(std::uint32_t pc, Space space) {
-    const auto [entry, added] = origin_of_.try_emplace(pc * 4u + static_cast<unsigned>(space), 0);
+std::uint16_t Uninitialised::origin_at(std::uint32_t pc, Space space, bool beside) {
+    const auto [entry, added] = origin_of_.try_emplace(pc * 8u + 4u * static_cast<unsigned>(beside) + static_cast<unsigned>(space), 0);
     if (added) {
         if (origins_.size() >= 0xffff) {
             entry->second = 0xfffe;
         } else {
             entry->second = static_cast<std::uint16_t>(origins_.size());
-            origins_.emplace_back();
+            origins_.emplace_back().beside = beside;
         }
     }
     return entry->second;
 }
 
 std::uint16_t Uninitialised::register_origin(std::uint32_t block, std::uint32_t warp, std::uint32_t pc) {
-    const auto number = origin_at(pc, Space::generic);
+    const auto number = origin_at(pc, Space::generic, false);
     auto& o = origins_[number];
     if (o.block != block) {
         RawFinding f;
@@ -188,8 +188,9 @@ std::uint16_t Uninitialised::register_origin(std::uint32_t block, std::uint32_t 
     return number;
 }
 
-std::uint16_t Uninitialised::read_at(const MemoryEvent& event, const TaintState& state, Space space, std::uint64_t address, unsigned lane) {
-    const auto number = origin_at(event.where.pc, space);
+std::uint16_t Uninitialised::read_at(const MemoryEvent& event, const TaintState& state, Space space, std::uint64_t address, unsigned lane,
+                                     bool beside) {
+    const auto number = origin_at(event.where.pc, space, beside);
     auto& o = origins_[number];
     if (o.block != event.where.block) {
         RawFinding f;

@@ -27,6 +27,7 @@ enum class TaintSink : std::uint8_t { output, branch, address };
 // A read that found bytes without meaning, by instruction and space: how it was first seen in the last block that did it.
 struct TaintOrigin {
     std::uint32_t block = no_pc;
+    bool beside = false;  // of global or local memory, beside bytes that were written: the padding of a struct, as a rule
     RawFinding here;
 };
 
@@ -88,12 +89,12 @@ private:
 
     // Origins
 
-    std::uint16_t origin_at(std::uint32_t pc, Space space);
+    std::uint16_t origin_at(std::uint32_t pc, Space space, bool beside);
 
     std::uint16_t register_origin(std::uint32_t block, std::uint32_t warp, std::uint32_t pc);
 
     // The number of a read of bytes that nothing wrote.
-    std::uint16_t read_at(const MemoryEvent& event, const TaintState& state, Space space, std::uint64_t address, unsigned lane);
+    std::uint16_t read_at(const MemoryEvent& event, const TaintState& state, Space space, std::uint64_t address, unsigned lane, bool beside = false);
 
     [[nodiscard]] std::vector<std::int64_t> stretches(const TaintState& state) const;
 

@@ -108,6 +108,8 @@ void Uninitialised::store(const MemoryEvent& event, TaintState& state, const Spa
                 bits |= 3u << (2 * element);
             }
         }
+        // Padding that is copied with what it stands beside; what is computed of such a value means nothing in all of its bytes.
+        if (event.space == Space::global && origins_[taint.origin].beside && static_cast<unsigned>(std::popcount(bits)) < event.bytes) bits = 0;
         poke(event, state, event.space, lane, event.addresses[lane], event.bytes, bits, taint.origin);
     }
 }

@@ -35,7 +35,7 @@ Uninitialised::Found Uninitialised::peek(const MemoryEvent& event, const TaintSt
     const auto& origins = local ? state.local_origin : state.shared_origin;
     const auto first = static_cast<unsigned>(std::countr_zero(found));
     auto origin = origins[offset + first];
-    if (origin == 0) origin = read_at(event, state, space, address + first, lane);
+    if (origin == 0) origin = read_at(event, state, space, address + first, lane, local && static_cast<unsigned>(std::popcount(found)) < bytes);
     return {found, origin};
 }
 
@@ -56,7 +56,8 @@ Uninitialised::Found Uninitialised::peek_global(const MemoryEvent& event, const 
     if (memory == nullptr || memory->initialised == nullptr || !memory->region.holds(address, bytes)) return found;
     const auto more = memory->uninitialised(address - memory->region.base, bytes);
     if (more != 0 && found.origin == 0)
-        found.origin = read_at(event, state, Space::global, address + static_cast<unsigned>(std::countr_zero(more)), lane);
+        found.origin = read_at(event, state, Space::global, address + static_cast<unsigned>(std::countr_zero(more)), lane,
+                               static_cast<unsigned>(std::popcount(more)) < bytes);
     found.bytes |= more;
     return found;
 }
