@@ -62,7 +62,7 @@ def test_what_an_element_cannot_hold_is_refused(said, what):
         )
 
 
-def parts(seed, form, k=64, n=16, group=32):
+def parts(seed, form, k=64, n=16, group=4):
     """(inputs, parameters, dequantised weights) of one way to store weights."""
     rng = np.random.default_rng(seed)
     values, zeros = rng.integers(0, 16, (k, n)), rng.integers(1, 16, (k // group, n))
@@ -75,6 +75,9 @@ def parts(seed, form, k=64, n=16, group=32):
     if form == "gptq":
         inputs |= {"b": packed_by_gptq(values), "zeros": packed_by_gptq((zeros - 1).T).T.copy()}
         said |= {"zero_pack": 8, "zero_offset": 1}
+    elif form == "along groups":
+        inputs |= {"b": packed_by_gptq(values), "zeros": packed_by_gptq(zeros)}
+        said |= {"zero_pack": 8, "zeros_along_groups": True}
     elif form == "awq":
         inputs |= {"b": packed_by_awq(values), "zeros": packed_by_awq(zeros)}
         said |= {"zero_pack": 8, "packed_along_n": True, "order": "awq"}
@@ -93,7 +96,7 @@ def parts(seed, form, k=64, n=16, group=32):
     return inputs, said, weights
 
 
-FORMS = ("gptq", "awq", "symmetric", "bytes", "added")
+FORMS = ("gptq", "awq", "along groups", "symmetric", "bytes", "added")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -110,7 +113,7 @@ def test_weights_in_half_are_within_the_bound_and_the_wrong_groups_are_not(form,
     want = wmmadiag.reference("quantized_gemm", **inputs, **said, dtype="f32")
     rounded = weights.astype(np.float16)
     if fused and form in ("gptq", "awq"):
-        scale = np.repeat(inputs["scales"], 32, axis=0)
+        scale = np.repeat(inputs["scales"], said["group"], axis=0)
         values = unpacked(inputs["b"], 4, 8, axis=1 if form == "awq" else 0, order="awq" if form == "awq" else "linear")
         zero = np.rint(values - weights / scale.astype(float))
         rounded = (values.astype(np.float16) * scale - zero.astype(np.float16) * scale).astype(np.float16)

@@ -35,10 +35,10 @@ void any(at::Tensor q, at::Tensor k, at::Tensor v, at::Tensor out) { lib::run<32
 )
 
 
-def subject(tmp_path, text, **options):
+def subject(tmp_path, text, computes="attention", **options):
     path = tmp_path / "kernel.cu"
     path.write_text(text)
-    return open_subject(path, SubjectOptions(computes="attention", **options))
+    return open_subject(path, SubjectOptions(computes=computes, **options))
 
 
 def test_traits_tensor_sizes_and_a_layout(tmp_path):
@@ -182,4 +182,24 @@ def test_strides_of_keys_do_not_mean_fewer_heads(tmp_path):
 def test_extents_that_a_kernel_takes_apart_differ(tmp_path):
     card = subject(tmp_path, TILED.replace("BODY", "").replace("seq_", "seqlen_"))
     symbols = bind(card, card.case("tiles"), card.variants[0]).symbols
-    assert (symbols["H"], symbols["Hkv"], symbols["Sq"], symbols["Skv"]) == (4, 2, 128, 256)
+    assert (symbols["H"], symbols["Hkv"], symbols["Sq"], symbols["Skv"]) == (8, 2, 128, 256)
+
+
+GROUPED = """
+#include <mma.h>
+#include <cuda_fp16.h>
+__global__ void varlen_attn(const half* q, const half* k, const half* v, half* out, const int* cu_seqlens,
+                            int num_heads, int num_kv_heads) {
+  int kv_head = blockIdx.y / (num_heads / num_kv_heads);
+  if (threadIdx.x == 0 && cu_seqlens[blockIdx.z] == 0) out[kv_head] = __float2half(expf(__half2float(q[0])));
+}
+void run(half* q, half* k, half* v, half* o, int* cu, int B, int max_seqlen, int num_heads, int num_kv_heads) {
+  varlen_attn<<<dim3((max_seqlen + 31) / 32, num_heads, B), 128>>>(q, k, v, o, cu, num_heads, num_kv_heads); }
+"""
+
+
+def test_heads_of_keys_that_a_kernel_takes_differ_from_heads_and_their_groups_for_packed_sequences_too(tmp_path):
+    card = subject(tmp_path, GROUPED, computes="packed_attention", symbols={"D": "64"})
+    symbols = bind(card, card.case("tiles"), card.variants[0]).symbols
+    heads, of_keys = symbols["H"], symbols["Hkv"]
+    assert 1 < of_keys < heads and heads // of_keys != of_keys

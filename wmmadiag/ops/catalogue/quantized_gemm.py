@@ -8,7 +8,19 @@ from typing import Any
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import (
+    Alternative,
+    Arrays,
+    Choice,
+    Elements,
+    Judged,
+    Operation,
+    Outputs,
+    Parameter,
+    Role,
+    Signs,
+    Values,
+)
 from wmmadiag.ops.parts.drawn import SCALES_OF_BYTES, WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
 from wmmadiag.ops.parts.late import NDArray, np
@@ -76,7 +88,8 @@ def dequantised(parameters: Values, inputs: Arrays) -> Weights:
     zero, added = np.full_like(quantised, float(parameters["zero"])), np.zeros_like(quantised)
     if "zeros" in inputs:
         stored, count = inputs["zeros"], int(parameters["zero_pack"])
-        plain = stored.astype(np.float64) if count == 1 else unpacked(stored, bits, count, axis=1, order=order)
+        axis = 0 if parameters["zeros_along_groups"] else 1
+        plain = stored.astype(np.float64) if count == 1 else unpacked(stored, bits, count, axis=axis, order=order)
         of_rows = plain[groups] + float(parameters["zero_offset"])
         if parameters["zero_form"] == "subtracted":
             zero = of_rows
@@ -164,7 +177,10 @@ OPERATION = Operation(
         ),
         "zeros": Role(
             "GN",
-            (_GROUPS, "N/zero_pack"),
+            (
+                f"{_GROUPS}/zero_pack if zeros_along_groups else {_GROUPS}",
+                "N if zeros_along_groups else N/zero_pack",
+            ),
             required=False,
             drawn=ZERO_POINTS,
             spellings="zeros qzeros zero zeropoints zp",
@@ -197,7 +213,10 @@ OPERATION = Operation(
             "flag", "0", "values are two's complement", by_element=("b", {"s8": "1 if bits == 8 else 0"})
         ),
         "zero": Parameter("real", "0 if signed else 2**(bits - 1)", "zero point of all values, where zeros has none"),
-        "zero_pack": Parameter("int", "1", "zero points in one element of zeros, along N"),
+        "zero_pack": Parameter("int", "1", "zero points in one element of zeros"),
+        "zeros_along_groups": Parameter(
+            "flag", "0", "zero points in one element are those of groups of a column, not of N"
+        ),
         "zero_offset": Parameter("real", "0", "added to each stored zero point"),
         "zero_form": Parameter("word", "subtracted", "what zeros does", ("subtracted", "added")),
         "weight_dtype": Parameter(
@@ -249,13 +268,19 @@ OPERATION = Operation(
             {"values in their own order": "linear", "values in AWQ's order": "awq"},
             "b",
         ),
-        by_value(
+        Choice(
             "How many zero points does an element hold?",
             "storage",
-            "zero_pack",
-            {"one zero point in an element": "1", "eight zero points in an element, along N": "8"},
-            "zeros",
-            types=("s32", "u32"),
+            (
+                Alternative("one zero point in an element", {"zero_pack": "1", "zeros_along_groups": "0"}),
+                Alternative("eight zero points in an element, along N", {"zero_pack": "8", "zeros_along_groups": "0"}),
+                Alternative(
+                    "eight zero points in an element, of groups of a column",
+                    {"zero_pack": "8", "zeros_along_groups": "1"},
+                ),
+            ),
+            ("zeros",),
+            ("s32", "u32"),
         ),
         by_value(
             "How many rows of the weights share a scale?",

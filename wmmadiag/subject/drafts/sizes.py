@@ -31,6 +31,7 @@ _MOST_OPERATIONS = 1e9  # of a case whose extents are made to differ
 _LONGEST_TURN = 4096  # elements
 _LARGEST_NAMED = 1 << 16
 _FEW = 3  # matrices, where an operation's own cases have one
+_WHOLE, _PART = 8, 2  # heads, and those of keys: neither index // 4 is index // 2, nor either of them index % 2
 _SIDES = 8  # of an area of a tile
 _LARGEST_USUAL = 96  # a size up to this is taken as it is
 
@@ -196,11 +197,20 @@ def _case(
         said = [int(given[symbol]) for symbol in group if given.get(symbol, "").isdecimal()]
         numbers |= dict.fromkeys(group & set(numbers), max(said or known, default=1))
     numbers |= {symbol: int(text) for symbol, text in draft.fixed.items() if text.isdecimal()}
-    _held(draft, numbers, set(draft.fixed) | set(given))
-    values = {symbol: str(value) for symbol, value in numbers.items()}
-    for symbol, parameter in OPERATIONS[draft.operation].parameters.items():
-        if draft.computes.get(symbol) == symbol and parameter.drafted:
-            values[symbol] = parameter.drafted[0 if first else 1]
+    parameters = OPERATIONS[draft.operation].parameters
+    drafted = {
+        symbol: one.drafted[0 if first else 1]
+        for symbol, one in parameters.items()
+        if draft.computes.get(symbol) == symbol and one.drafted
+    }
+    counts = {symbol: int(text) for symbol, text in drafted.items() if parameters[symbol].kind == "int"}
+    numbers |= counts
+    firm = set(draft.fixed) | set(given)
+    _held(draft, numbers, firm, draft.facts)
+    if not first:
+        _held(draft, numbers, firm, [*draft.facts, *_of_several_units(draft)])
+    values = {symbol: str(value) for symbol, value in numbers.items() if symbol not in counts}
+    values |= {symbol: str(numbers.get(symbol, text)) for symbol, text in drafted.items()}
     if "causal" in used and "causal" not in given:
         values["causal"] = str(int(name == _MASKED))
     return {**values, **draft.fixed, **given}
@@ -292,11 +302,12 @@ def _told_by_numbers(draft: CardDraft, name: str, numbers: dict[str, int]) -> No
     known = OPERATIONS[draft.operation]
     # An accessor's sizes come with it, whether or not the kernel looks at them.
     taken = {one.value for one in draft.arguments if not one.parameter.name.endswith(")")}
-    if "S" in known.symbols.values() and "S" in numbers and name != _MASKED:
-        if "Hkv" in taken:
-            numbers.update(H=4, Hkv=2)
-        if {"Sq", "Skv"} <= taken:
-            numbers["Skv"] = 2 * numbers["S"]
+    for part, whole in known.divisors.items() if name != _MASKED else ():
+        if part in taken and whole in numbers:
+            numbers |= {whole: _WHOLE, part: _PART}
+    squares = "S" in known.symbols.values() and "S" in numbers and name != _MASKED
+    if squares and {"Sq", "Skv"} <= taken:
+        numbers["Skv"] = 2 * numbers["S"]
     for pair, value in known.apart.items():
         if set(pair) <= taken and not {*draft.usual, *draft.fixed} & set(pair):
             numbers[pair[1]] = value
@@ -306,9 +317,9 @@ def _told_by_numbers(draft: CardDraft, name: str, numbers: dict[str, int]) -> No
             numbers[symbol] = numbers[same] * 3 // 2
 
 
-def _held(draft: CardDraft, numbers: dict[str, int], firm: set[str]) -> None:
-    """Change sizes, as few as can be, until the conditions of the host code hold for them."""
-    open_ones = [one for one in draft.facts if _about(one[0], numbers) and _holds(one, draft, numbers) is False]
+def _held(draft: CardDraft, numbers: dict[str, int], firm: set[str], facts: Sequence[tuple[Term, bool]]) -> None:
+    """Change sizes, as few as can be, until the conditions of the host code, `facts`, hold for them."""
+    open_ones = [one for one in facts if _about(one[0], numbers) and _holds(one, draft, numbers) is False]
     for fact in open_ones:
         known = _derived(draft, numbers)  # Skv, say, which then is a number of its own
         symbols = sorted(name for name in terms.symbols(fact[0]) if name in known and name not in firm)
@@ -320,9 +331,25 @@ def _held(draft: CardDraft, numbers: dict[str, int], firm: set[str]) -> None:
 
         for chosen in sorted(product(*options), key=distance) if len(symbols) <= 3 else ():
             tried = {**numbers, **dict(zip(symbols, chosen, strict=True))}
-            if all(_holds(one, draft, tried) is not False for one in draft.facts if _about(one[0], numbers)):
+            if all(_holds(one, draft, tried) is not False for one in facts if _about(one[0], numbers)):
                 numbers.update(tried)
                 break
+
+
+def _of_several_units(draft: CardDraft) -> Iterator[tuple[Term, bool]]:
+    """That a quotient which host code asks to be a multiple of something is more than once that.
+
+    Groups of which eight share a word are one word of each column otherwise, and their two orders the same.
+    """
+    waiting = [condition for condition, holds in draft.facts if holds]
+    while waiting:
+        one = waiting.pop()
+        if one.op == "and":
+            waiting += [part for part in one.args if isinstance(part, Term)]
+        elif one.op == "==" and isinstance(one.args[0], Term) and one.args[0].op == "%" and one.args[1] == terms.ZERO:
+            whole, unit = one.args[0].args
+            if isinstance(whole, Term) and isinstance(unit, Term) and whole.op == "//":
+                yield terms.combined(">", whole, unit), True
 
 
 def _candidates(draft: CardDraft, name: str, value: int) -> Iterator[int]:
