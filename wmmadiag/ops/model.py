@@ -41,6 +41,9 @@ Draw: TypeAlias = "Callable[[tuple[int, ...], ElementType, int, np.random.Genera
 """
 
 
+Taken: TypeAlias = Literal["multiplied", "divided"]
+"""What is done with a factor."""
+
 ROW, COLUMN = 0, 1
 """An axis of a matrix."""
 
@@ -151,6 +154,8 @@ class Alternative:
     packed: tuple[str, str] | None = None
     # whether kernels are written so on purpose. A scale that is left out is a mistake as often.
     deliberate: bool = True
+    # an output that a kernel behind it then multiplies by, or divides by
+    taken: tuple[str, Taken] | None = None
 
 
 ParameterKind: TypeAlias = Literal["storage", "meaning", "arithmetic"]

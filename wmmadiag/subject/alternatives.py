@@ -19,6 +19,7 @@ from wmmadiag.subject.card_session import MOST_TRIED, CardSession, tried_in
 from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.accumulators import computes_in
 from wmmadiag.subject.drafts.guess import role_named
+from wmmadiag.subject.drafts.handed_on import taken_otherwise
 from wmmadiag.subject.drafts.recognise import contradicts
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.readings import other_readings
@@ -50,6 +51,10 @@ class ReadingWork:
     def over(self) -> bool:
         """Whether nothing is left."""
         return self.left <= 0
+
+    def covers(self, elements: int) -> bool:
+        """Whether a case with arrays of so many elements is within what is left."""
+        return _RUN + elements / _DRAWN <= self.left
 
     def ran(self, instructions: int, elements: int) -> None:
         """A case with arrays of so many elements was run, compiled before where it was not."""
@@ -254,6 +259,12 @@ def _ran(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | Non
             continue
         if work.over:
             return None
+        count = elements(card)(case)
+        if not work.covers(
+            count
+        ):  # what an extent in another's place makes of arrays may be thousands of times as much
+            work.left -= _DRAFT
+            continue
         instructions = 0
         try:
             bound = bind(card, case, variant)
@@ -265,7 +276,7 @@ def _ran(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | Non
         else:
             return bound
         finally:
-            work.ran(instructions, elements(card)(case))
+            work.ran(instructions, count)
     return None
 
 
@@ -328,12 +339,13 @@ def _meanings(card: Card) -> Iterator[tuple[Reading | None, Card]]:
 
 
 def _contradicts(card: Card) -> bool:
-    """Whether the kernel's own name, or that of an array which holds several inputs, says something else."""
+    """Whether the kernel's own name, that of an array which holds several inputs, or the kernel that is launched behind
+    it says something else."""
     entry = card.derived.kernel.entry if card.derived is not None else ""
     operation = card.computes.operation
     together = [(one.packed, role_named(one.name, operation)) for one in card.arguments if one.packed]
     order = any(said in OPERATIONS[operation].packed and said != packed for packed, said in together)
-    return order or contradicts(entry, operation, card.computes.parameters)
+    return order or contradicts(entry, operation, card.computes.parameters) or taken_otherwise(card)
 
 
 def _arithmetic(card: Card, session: CardSession, bound: BoundCase) -> Iterator[tuple[Reading, Card]]:

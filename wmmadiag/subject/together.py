@@ -19,7 +19,8 @@ from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.launch import Dim3, Launch, LoadedKernel, RunStats
 from wmmadiag.numerics.element_types import ElementType, storage_dtype
 
-_ROOM, _TIMES = 1 << 20, 8  # bytes of memory whose size nobody says, and times all arrays together
+# bytes of memory whose size nobody says, and times all arrays together; less where these are large: all is written
+_ROOM, _TIMES = 1 << 20, 8
 _MOST = 1 << 32  # bytes of memory of a function's own
 _KEPT, _SPARE = 1 << 26, 4  # bytes that are kept for the next launch at most, and how many of them
 _POISON = 0xFF  # each byte: a NaN in every type that has one
@@ -152,7 +153,8 @@ class Together:
             array = launch.arguments[index]
             assert isinstance(array, np.ndarray)
             held[name] = array.reshape(-1).view(np.uint8)
-        room = _ROOM + _TIMES * sum(one.nbytes for one in held.values())
+        total = sum(one.nbytes for one in held.values())
+        room = _ROOM + min(_TIMES * total, max(_KEPT, 2 * total))
         for name, size in self.stages.own.items():
             count = room if size is None else int(_known(size, values))
             if not 0 <= count <= _MOST:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
+from wmmadiag.ops.model import (
+    Alternative,
+    Arrays,
+    Choice,
+    Elements,
+    Judged,
+    Operation,
+    Outputs,
+    Parameter,
+    Role,
+    Signs,
+    Values,
+)
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Judgement, arithmetic, judged
-from wmmadiag.ops.parts.settings import by_flag
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 
@@ -56,12 +67,14 @@ OPERATION = Operation(
         within_any=True,
     ),
     choices=(
-        by_flag(
+        Choice(
             "What does the scale hold?",
-            "reciprocal",
-            "what bytes are multiplied by",
-            "what rows were multiplied by",
-            "scale",
+            "meaning",
+            (
+                Alternative("what bytes are multiplied by", {"reciprocal": "0"}, taken=("scale", "multiplied")),
+                Alternative("what rows were multiplied by", {"reciprocal": "1"}, taken=("scale", "divided")),
+            ),
+            ("scale",),
         ),
     ),
 )
