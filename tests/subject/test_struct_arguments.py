@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 
+import wmmadiag
 from wmmadiag.compile.driver import compile_source
 from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
@@ -158,3 +159,34 @@ def test_accessors_of_tensors_are_structs(tmp_path):
     of_long = [np.int64(one) for one in (9, 6, 6, 1)]
     kernel.launch(Launch((1, 1, 1), (32, 1, 1), (given, *of_int, taken, *of_long), structs=((0, 5), (5, 5))))
     assert np.array_equal(taken, given.T)
+
+
+SHARED_STRUCT = """
+#include <cuda_fp16.h>
+struct Params { const float* x; float* y; const int* order; float* sums; int rows; int cols; };
+__global__ void row_sums(Params p) {
+  float sum = 0.f;
+  for (int i = 0; i < p.cols; ++i) sum += p.x[(size_t)blockIdx.x * p.cols + i];
+  if (threadIdx.x == 0) p.sums[p.order[blockIdx.x]] = sum;
+}
+__global__ void softmax_rows(Params p) {
+  const float* row = p.x + (size_t)blockIdx.x * p.cols;
+  float most = -INFINITY, sum = 0.f;
+  for (int i = 0; i < p.cols; ++i) most = fmaxf(most, row[i]);
+  for (int i = 0; i < p.cols; ++i) sum += expf(row[i] - most);
+  for (int i = threadIdx.x; i < p.cols; i += blockDim.x)
+    p.y[(size_t)blockIdx.x * p.cols + i] = expf(row[i] - most) / sum;
+}
+void launch(Params p) {
+  row_sums<<<p.rows, 32>>>(p);
+  softmax_rows<<<p.rows, 32>>>(p);
+}
+"""
+
+
+def test_a_kernel_is_not_asked_about_members_that_another_one_reads(tmp_path):
+    path = tmp_path / "rows.cu"
+    path.write_text(SHARED_STRUCT)
+    report = wmmadiag.check(path, entry="softmax_rows")
+    assert report.status == "passed"
+    assert any(one.startswith("order, sums of its struct") for one in report.assumed)

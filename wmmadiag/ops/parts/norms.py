@@ -60,7 +60,7 @@ CHOICES: tuple[Choice, ...] = (NORMALISED_KEPT, kept_in("x", "sums with the resi
 
 def eps(usual: str, meaning: str) -> Parameter:
     """What is added to the variance, or to the mean square."""
-    spellings = "eps epsilon layernormeps rmsnormeps normeps varianceepsilon"
+    spellings = "eps epsilon layernormeps rmsnormeps rmseps lneps normeps varianceepsilon"
     return Parameter("cap", usual, meaning, spellings=spellings, drafted=(usual, "0.25"))
 
 

@@ -32,6 +32,7 @@ from wmmadiag.subject.drafts.host_calls.derived import has_candidates, host_card
 from wmmadiag.subject.drafts.kernel import SourceKernel, read_host, read_kernel
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
+from wmmadiag.subject.drafts.left_alone import without_others_members
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
@@ -57,7 +58,7 @@ def kernel_of(source: GivenSource, *, comments: bool = True) -> SourceKernel:
         )
     kernel = read_kernel(source, comments=comments)
     check_macros(source.options.macros, kernel.machine.program if kernel.machine is not None else None)
-    return kernel
+    return without_others_members(source, kernel)
 
 
 def where_launched(source: GivenSource, kernel: SourceKernel) -> tuple[GivenSource, SourceKernel]:
