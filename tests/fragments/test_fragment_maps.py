@@ -216,7 +216,6 @@ def test_maps_are_read_only() -> None:
         pytest.param(lambda: mma_map("m8n8k4", "a", "f16"), id="no layout"),
         pytest.param(lambda: mma_map("m16n8k16", "e", "f16"), id="no such operand"),
         pytest.param(lambda: ldmatrix_map("x3", False), id="x3"),
-        pytest.param(lambda: ldmatrix_map("x1", True, "b8", "m16n16"), id="b8"),
     ],
 )
 def test_unknown_fragments_are_refused(call: object) -> None:

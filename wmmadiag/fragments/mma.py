@@ -87,24 +87,20 @@ _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
 @cache
-def ldmatrix_map(num: str, trans: bool, type: str = "b16", shape: str = "m8n8") -> FragmentMap:
-    """Which element of the matrices in memory each lane gets, or gives in `stmatrix`.
+def ldmatrix_map(num: str, trans: bool) -> FragmentMap:
+    """Which element of the 8×8 matrices of 16 bits in memory each lane gets, or gives in `stmatrix`.
 
     Args:
         num: "x1", "x2" or "x4".
         trans: the instruction has `.trans`.
-        type: "b16".
-        shape: "m8n8".
 
     Returns:
         A map in which `tile` is the matrix, (row, col) its element as it lies in memory: row i starts at the address
         that lane 8·tile + i gives, col counts 16-bit elements.
 
     Raises:
-        UnsupportedError: another type or shape (m16n16, m8n16 and m16n8 of b8, b6 and b4).
+        UnsupportedError: another count.
     """
-    if (type, shape) != ("b16", "m8n8"):
-        raise UnsupportedError(f"ldmatrix and stmatrix of {shape}.{type} are not emulated", hint="m8n8.b16 is")
     if num not in _COUNTS:
         raise UnsupportedError(f"there is no ldmatrix or stmatrix .{num}", hint="x1, x2 and x4 exist")
     count = _COUNTS[num]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wmmadiag.hostcode.terms import Number, Term
+from wmmadiag.hostcode.terms import Term
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.place import Place
 
@@ -50,10 +50,8 @@ class Product:
 
     Attributes:
         a, b, c: the operands; transposed: whether op(A) and op(B) are transposes.
-        m, n, k: rows and columns of C and depth, as the library has them; lda, ldb, ldc: leading dimensions.
-        alpha, beta: factors, None where not known.
-        batch: how many, None for one; strides: between matrices of A, B and C.
-        types: of A, B and C as C++ names them, "" unknown.
+        m, n, k: rows and columns of C and depth, as the library has them.
+        batch: how many, None for one.
     """
 
     a: Pointer
@@ -63,13 +61,7 @@ class Product:
     m: Term
     n: Term
     k: Term
-    lda: Term
-    ldb: Term
-    ldc: Term
-    alpha: Number | None = None
-    beta: Number | None = None
     batch: Term | None = None
-    strides: tuple[Term, ...] = ()
     place: Place | None = None
 
 

@@ -42,12 +42,11 @@ class Reproduced:
         return f"the kernel computes what the reference does with `{self.after}` in place of `{self.before}`"
 
 
-def reproduced(bound: BoundCase, verdict: Verdict, *, most: int = MOST) -> tuple[Reproduced, ...]:
+def reproduced(bound: BoundCase, verdict: Verdict) -> tuple[Reproduced, ...]:
     """The changes of a case's reference that give all of a finished, wrong run's output, the nearest first.
 
     Args:
         bound: the case; its arrays hold what the run left.
-        most: changes to try.
     """
     program = program_of(bound)
     observed = {role: array.astype(np.float64) for role, array in bound.outputs().items()}
@@ -59,7 +58,7 @@ def reproduced(bound: BoundCase, verdict: Verdict, *, most: int = MOST) -> tuple
         if not _tells(observed, verdict):
             return ()
         for number, (part, tree, before, after, line) in enumerate(_changes(program)):
-            if number >= most:
+            if number >= MOST:
                 break
             try:
                 residual = _residual(observed, program.changed(part, tree), verdict)

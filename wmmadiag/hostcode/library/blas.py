@@ -1,13 +1,12 @@
 """cuBLAS: which product host code computes of which arrays, and how they lie.
 
 Argument orders: cuBLAS documentation, "cuBLAS Level-3 Function Reference" and "BLAS-like Extension". Matrices are
-stored by columns; alpha and beta are passed by address.
+stored by columns.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from wmmadiag.csource.nodes import Node, arguments
 from wmmadiag.hostcode.events import Product
@@ -15,8 +14,8 @@ from wmmadiag.hostcode.expressions import argument_values
 from wmmadiag.hostcode.library.registry import function
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import ZERO, Number, Term
-from wmmadiag.hostcode.values import HostAddress, Pointer, Value
+from wmmadiag.hostcode.terms import ZERO, Term
+from wmmadiag.hostcode.values import Pointer, Value
 
 # The parts of a call, in order. The types of the Ex functions follow the pointers.
 _PLAIN = "handle ta tb m n k alpha a lda b ldb beta c ldc"
@@ -43,24 +42,13 @@ def _product(machine: Machine, node: Node, scope: Scope) -> Value:
         return values[order[part]]
 
     a, b, c = (at(one) for one in "abc")
-    numbers = [at(one) for one in ("m", "n", "k", "lda", "ldb", "ldc")]
-    whole = [one for one in numbers if isinstance(one, Term)]
-    if not (isinstance(a, Pointer) and isinstance(b, Pointer) and isinstance(c, Pointer) and len(whole) == 6):
+    whole = [one for one in map(at, "mnk") if isinstance(one, Term)]
+    if not (isinstance(a, Pointer) and isinstance(b, Pointer) and isinstance(c, Pointer) and len(whole) == 3):
         return ZERO
-    further: Sequence[Value] = [at(one) for one in ("sa", "sb", "sc")] if "sa" in order else ()
     batch = at("batch") if "batch" in order else None
     turned = tuple(bool(re.search(r"OP_[TC]\b", texts[order[one]])) for one in ("ta", "tb"))
-    m, n, k, lda, ldb, ldc = whole
-    machine.events.append(
-        Product(
-            a, b, c, (turned[0], turned[1]), m, n, k, lda, ldb, ldc, _factor(machine, at("alpha")),
-            _factor(machine, at("beta")), batch if isinstance(batch, Term) else None,
-            tuple(one for one in further if isinstance(one, Term)), scope.source.place(node),
-        )
-    )  # fmt: skip
+    m, n, k = whole
+    given = batch if isinstance(batch, Term) else None
+    machine.events.append(Product(a, b, c, (turned[0], turned[1]), m, n, k, given, scope.source.place(node)))
     c.buffer.content, c.buffer.copied = "computed", None
     return ZERO
-
-
-def _factor(machine: Machine, value: Value) -> Number | None:
-    return machine.known(value.cell.value if isinstance(value, HostAddress) else value)
