@@ -96,3 +96,13 @@ def test_a_diagnosis_goes_on_where_a_check_asks_and_proves_nothing(tmp_path):
     assert any("correlation" in one for one in found.assumed)
     assert found.causes and found.causes[0].verdict != "proven"
     assert ":107" in found.causes[0].place
+
+
+@pytest.mark.corpus
+def test_where_most_elements_are_near_with_a_reading_the_question_names_it_and_the_diagnosis(tmp_path):
+    path = broken(tmp_path, "unseen25/varlen_gqa_attn", "diagonal_masked")
+    report = wmmadiag.check(path, entry="varlen_gqa_attn_kernel<64>")
+    problem = report.cases[0].problem
+    assert report.status == "undecided" and problem is not None and problem.hint is not None
+    assert "are near with a causal mask" in problem.message
+    assert f"`wmmadiag diagnose {path} --entry 'varlen_gqa_attn_kernel<64>'` tells what is wrong if so" in problem.hint

@@ -9,6 +9,7 @@ asks the one question whose answer decides.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -247,18 +248,20 @@ def _question(card: Card, tried: TriedReading) -> Problem:
         return Problem("undecided", message, hint=f"a card says it: `wmmadiag init {card.path}`, then its `value`")
     sizes = sorted({name for case in card.cases for name in case.symbols} - {"causal", "alpha", "beta"})
     asked = " ".join(f"--symbol {name}=…" for name in (derived.draft.unstated or sizes))
+    best = tried.best or "the reading that was assumed"
+    seen = f"; {tried.part:.0%} of the elements are near with {best}" if tried.part >= _PART else ""
+    traced = ""
+    if seen and derived.kernel.together is None:  # a diagnosis is of one kernel
+        own = ["--entry", derived.options.entry] * bool(derived.options.entry)
+        traced = f"`{shlex.join(['wmmadiag', 'diagnose', str(card.path), *own])}` tells what is wrong if so; "
     if derived.doubt:
         ends = "the result fits it in no reading" if tried.ran else "it does not run to its end at the sizes tried"
         message = f"nobody said what the kernel computes: taken as {operation}, although {derived.doubt}; {ends}"
-        hint = (
-            "say it with --computes; `wmmadiag init --computes python` drafts a card for what is no built-in operation"
-        )
-        return Problem("undecided", message, hint=hint)
+        drafts = "`wmmadiag init --computes python` drafts a card for what is no built-in operation"
+        return Problem("undecided", f"{message}{seen}", hint=f"say it with --computes; {traced}{drafts}")
     if not tried.ran:
         message = "the kernel does not run to its end at the sizes that were tried, and nobody said which it takes"
         return Problem("undecided", message, hint=f"say sizes that it takes: {asked}")
-    best = tried.best or "the reading that was assumed"
-    seen = f"; {tried.part:.0%} of the elements are near with {best}" if tried.part >= _PART else ""
     message = f"the result fits none of {tried.count} readings of {operation}{seen}"
     if not tried.count:  # much of the output was never written, so none was worth a try
         message = f"the kernel leaves much of what {operation} would have it write as it was"
@@ -268,7 +271,7 @@ def _question(card: Card, tried: TriedReading) -> Problem:
         hint = f"say what it is made for: {asked}"
     else:
         hint = f"does it take the sizes that were tried? If so, give them: {asked}"
-    return Problem("undecided", message, hint=f"{hint}; `wmmadiag init` writes a card for anything else")
+    return Problem("undecided", message, hint=f"{hint}; {traced}`wmmadiag init` writes a card for anything else")
 
 
 def _undecided(case: CaseResult, question: Problem) -> CaseResult:
