@@ -24,6 +24,20 @@ def test_however_many_operations_there_are_each_is_tried_as_far(monkeypatch, spe
     assert right_one(tries) == (("own", right) if found else None)
 
 
+def test_what_would_cost_more_than_is_left_is_not_begun(monkeypatch):
+    ran = []
+    usual = SimpleNamespace(name="small", elements=1000)
+    huge = SimpleNamespace(name="tiles", elements=10**9)  # an extent in another's place
+    monkeypatch.setattr(alternatives, "elements", lambda _: lambda case: case.elements)
+    monkeypatch.setattr(alternatives, "bind", lambda _, case, __: SimpleNamespace(case=case, launch=None))
+    launched = SimpleNamespace(launch=lambda *_: ran.append(1) or SimpleNamespace(warp_instructions=1))
+    session = SimpleNamespace(runs=launched, kernel=lambda *_: SimpleNamespace(kernel=None))
+    work = ReadingWork()
+    found = alternatives._ran(session, SimpleNamespace(variants=[None], cases=(huge, usual)), work)
+    assert found is not None and found.case is usual and ran == [1]
+    assert not work.over
+
+
 def test_a_kernel_is_wrong_by_what_its_user_says_only_where_all_readings_were_tried(monkeypatch):
     draft = SimpleNamespace(unstated={}, switched=[])
     card = SimpleNamespace(

@@ -203,3 +203,27 @@ def test_heads_of_keys_that_a_kernel_takes_differ_from_heads_and_their_groups_fo
     symbols = bind(card, card.case("tiles"), card.variants[0]).symbols
     heads, of_keys = symbols["H"], symbols["Hkv"]
     assert 1 < of_keys < heads and heads // of_keys != of_keys
+
+
+PACKED = """
+#include <torch/extension.h>
+#include <mma.h>
+#include <cuda_fp16.h>
+__global__ void w4a16_gemm(const half* x, const uint32_t* qweight, const half* scales, const uint32_t* qzeros, half* y,
+                           int M, int N, int K, int group_size) {
+  float w = (qweight[0] & 0xF) - (float)(qzeros[0] & 0xF);
+  if (threadIdx.x == 0) y[0] = __float2half(__half2float(x[0]) * w * (K / group_size));
+}
+void run(half* x, uint32_t* qweight, half* scales, uint32_t* qzeros, half* y, int M, int N, int K, int group_size) {
+  TORCH_CHECK(group_size % 8 == 0 && K % group_size == 0);
+  TORCH_CHECK((K / group_size) % 8 == 0);
+  w4a16_gemm<<<dim3((N + 63) / 64, (M + 31) / 32), 128>>>(x, qweight, scales, qzeros, y, M, N, K, group_size);
+}
+"""
+
+
+def test_sizes_obey_what_host_code_asks_of_groups_and_of_their_number_twice(tmp_path):
+    card = subject(tmp_path, PACKED, computes="quantized_gemm")
+    groups = [bind(card, card.case(one), card.variants[0]).symbols for one in ("small", "tiles")]
+    assert [one["K"] // one["group"] for one in groups] == [8, 16]
+    assert all(one["K"] % one["group"] == one["group"] % 8 == 0 for one in groups)
