@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from wmmadiag.csource.nodes import ancestors, at
 from wmmadiag.csource.tree import Source
-from wmmadiag.csource.variables import named_by
+from wmmadiag.csource.variables import declared, named_by
 from wmmadiag.diagnose.changes import Change
 
 AGREED = 3
@@ -28,6 +29,7 @@ class Sharing:
         self._macros = {name: macro.body for source in sources.values() for name, macro in source.code.macros.items()}
         texts = [source.code.code.decode("utf-8", "replace") for source in sources.values()]
         self._names = Counter(name for text in (*texts, *self._macros.values()) for name in _NAME.findall(text))
+        self._reach: dict[str, int] = {}  # name → places that hang on it, of those that were asked for
 
     def uses(self, change: Change) -> int | None:
         """Places that name what the declaration around a change makes; None where it is part of none."""
@@ -39,5 +41,36 @@ class Sharing:
         return self._names[name] - (name not in self._macros) if name else None
 
     def agreed(self, change: Change) -> bool:
-        """Whether a change is of a constant that several places are written for."""
-        return change.role == "constant" and (self.uses(change) or 0) >= AGREED
+        """Whether a change is of a constant that several places are written for, through others made of it too."""
+        if change.role != "constant" or self.uses(change) is None:
+            return False
+        edit = change.edits[0]
+        name = self._named[edit.file, edit.start]
+        if name not in self._reach:
+            own, made = self._uses_of({name}), self._made_of(name)
+            self._reach[name] = max(own, own + self._uses_of(made) - len(made))  # each is named once to make another
+        return self._reach[name] >= AGREED
+
+    def _uses_of(self, names: set[str]) -> int:
+        return sum(self._names[name] - (name not in self._macros) for name in names)
+
+    def _made_of(self, name: str) -> set[str]:
+        """The macros and constants that are made of one, and of those in turn."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            word = re.compile(rf"\b{re.escape(waiting.pop())}\b")
+            made = {macro for macro, body in self._macros.items() if word.search(body)}
+            made |= {one for source in self._sources.values() for one in _constants_with(source, word)}
+            waiting += made - found
+            found |= made
+        return found - {name}
+
+
+def _constants_with(source: Source, word: re.Pattern[str]) -> Iterator[str]:
+    """The `constexpr` constants of a source whose declaration has a word."""
+    for match in re.finditer(word.pattern.encode(), source.code.code):
+        for one in ancestors(at(source.root, match.start())):
+            if one.type in ("declaration", "field_declaration"):
+                yield from (held.name for held in declared(source, one) if held.constant)
+                break

@@ -409,6 +409,28 @@ YIELDS = [
     ),
     (
         "declared_elsewhere",
+        "float x = 0; float y = 1; for (int i = 0; i < n; ++i) { x += a[i]; y *= a[i]; out[i] = x + y; }",
+        "{ float x = 0; float y = 1; x += a[i];",
+    ),
+    (
+        "brought_up",
+        "float old = -1.0f; for (int i = 0; i < n; ++i) { float now = fmaxf(old, a[i]); out[i] = now - old; }",
+        "out[i] = now - old; old = now; }",
+    ),
+    (
+        "brought_up",
+        "float old[2] = {}; for (int i = 0; i < n; ++i) for (int h = 0; h < 2; ++h)"
+        " { float now = fmaxf(old[h], a[i]); out[i] = now - old[h]; }",
+        "out[i] = now - old[h]; old[h] = now; }",
+    ),
+    (
+        "anew_once_read",
+        "float part[2] = {}; float sum[2] = {}; for (int i = 0; i < n; ++i) { for (int h = 0; h < 2; ++h) part[h] += a[i];"
+        " for (int h = 0; h < 2; ++h) sum[h] += part[h] * b[i]; } out[0] = sum[m];",
+        "{ sum[h] += part[h] * b[i]; part[h] = 0; }",
+    ),
+    (
+        "declared_elsewhere",
         "for (int i = 0; i < n; ++i) { float x = 0; x += a[i]; out[i] = x; }",
         "float x = 0; for (int i",
     ),
@@ -523,6 +545,22 @@ NEVER = [
         "wmma::load_matrix_sync(f, out, n, wmma::mem_row_major); f.x[0]",
     ),
     ("declared_elsewhere", "float v = 0.0f; for (int i = 0; i < n; ++i) { v += a[i]; } out[0] = v;", "++i) { float v"),
+    ("declared_elsewhere", "const float v = a[m]; for (int i = 0; i < n; ++i) out[i] = v;", "{ const float v"),
+    (
+        "declared_elsewhere",  # the loop's own head hangs on it
+        "bool more = true; for (int i = 0; more; ++i) { out[i] = a[i]; more = i < n; }",
+        "{ bool more = true; out",
+    ),
+    (
+        "brought_up",  # it is kept up to date
+        "float old = -1.0f; for (int i = 0; i < n; ++i) { float now = a[i]; out[i] = now - old; old = a[i + 1]; }",
+        "old = now",
+    ),
+    (
+        "anew_once_read",  # each round begins it
+        "float part; float sum = 0; for (int i = 0; i < n; ++i) { part = 0; part += a[i]; sum += part * b[i]; }",
+        "sum += part * b[i]; part = 0",
+    ),
     (
         "piece_further",  # both pieces are set
         "half* p = (half*)out + m; *(uint4*)p = make_uint4(0, 0, 0, 0); *(uint4*)(p + 8) = make_uint4(0, 0, 0, 0);",

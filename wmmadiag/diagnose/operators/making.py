@@ -112,6 +112,14 @@ def inserted_after(one: Statement, text: str, note: str, role: str) -> Draft:
     return Draft((edit,), "static" if one.unit.anywhere else "insertion", role, note)
 
 
+def put_after(one: Statement, text: str, note: str, role: str = "initial value") -> Draft:
+    """Statements put after another one, with braces around both where it stands alone."""
+    if one.braced:
+        return inserted_after(one, text, note, role)
+    source = one.unit.source.slice(one.start, one.end)
+    return statement_replaced(one, f"{{ {source} {text} }}", note, role)
+
+
 def indent(one: Statement) -> str:
     """The blanks that a statement's line begins with."""
     source = one.unit.source

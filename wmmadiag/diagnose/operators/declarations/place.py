@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wmmadiag.diagnose.operators.making import Draft, indent
-from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
 
 @operator
 def declared_elsewhere(program: Program) -> Iterator[Draft]:
-    """A declaration, with what is done to it at once, into the loop after it, or out of the loop around it."""
+    """A declaration, with what is done to it at once, into the loop after it, or out of the loop around it; several
+    beside each other into the loop that alone uses them."""
     for one in program.statements:
         if one.kind != "declaration" or not one.braced or one.unit.macro or one.parent is None:
             continue
@@ -22,22 +23,42 @@ def declared_elsewhere(program: Program) -> Iterator[Draft]:
             if later.kind == "expression" and _begins(one, later):
                 last = later
         yield from _into(one, last)
+        if (end := _run(one)) is not one:
+            yield from _into(one, end)
         around = one.parent.parent
         if one.index == 0 and around is not None and around.kind == "loop" and around.braced:
             text = one.unit.source.slice(one.start, last.end)
             yield _move(one, last, around.start, f"{text}\n{indent(around)}", "before the loop")
 
 
-def _into(one: Statement, last: Statement) -> Iterator[Draft]:
-    own = {variable.declarator.start_byte for variable in one.declares}
-    after = one.block[last.index + 1 :]
-    using = [later for later in after if _named(later) & own]
+def _run(one: Statement) -> Statement:
+    """The last of the declarations from one on that may be moved into the same loop."""
+    last, loop = one, _changing(one, one)
+    for later in one.block[one.index + 1 :] if loop is not None else ():
+        if later.kind != "declaration" or _changing(later, later) is not loop:
+            break
+        last = later
+    return last
+
+
+def _changing(one: Statement, last: Statement) -> Statement | None:
+    """The loop that alone uses what is declared from one statement to another, changes it, and does not hang on it."""
+    some = one.block[one.index : last.index + 1]
+    variables = [variable for each in some for variable in each.declares]
+    own = {variable.declarator.start_byte for variable in variables}
+    using = [later for later in one.block[last.index + 1 :] if _named(later) & own]
     if len(using) != 1 or using[0].kind != "loop" or not using[0].children:
-        return
-    held = using[0].children[0]
-    if held.kind == "block" and held.children:
+        return None
+    loop, held = using[0], using[0].children[0]
+    fixed = any(each.shared or each.constant or "const" in each.type.split() for each in variables)
+    return None if fixed or _in_expressions(loop.expressions) & own or held.kind != "block" else loop
+
+
+def _into(one: Statement, last: Statement) -> Iterator[Draft]:
+    loop = _changing(one, last)
+    if loop is not None:
         # After the declarations that the loop begins with.
-        first = next((inner for inner in held.children if inner.kind != "declaration"), None)
+        first = next((inner for inner in loop.children[0].children if inner.kind != "declaration"), None)
         text = one.unit.source.slice(one.start, last.end)
         if first is not None:
             yield _move(one, last, first.start, f"{text}\n{indent(first)}", "into the loop")
@@ -59,6 +80,10 @@ def _begins(one: Statement, later: Statement) -> bool:
 
 def _named(one: Statement) -> set[int]:
     """Where the variables are declared that a statement names."""
-    names = [part for whole in one.whole_expressions() for part in whole.under() if part.kind == "name"]
+    return _in_expressions(one.whole_expressions())
+
+
+def _in_expressions(some: Iterable[Expression]) -> set[int]:
+    names = [part for whole in some for part in whole.under() if part.kind == "name"]
     found = (part.unit.scopes.at(part.start).get(part.text) for part in names)
     return {variable.declarator.start_byte for variable in found if variable is not None}

@@ -26,8 +26,9 @@ from wmmadiag.diagnose.operators.shapes import renaming, shapes
 _OF: Sequence[Callable[[Program], Iterator[Draft]]] = (
     comparison, conjunct, variable, factor_more, term_more, less, nudged, from_the_end,
 )  # fmt: skip
-_MOST_HERE = 3
-"""Changes of one place by one operator: it begins with the likeliest."""
+_MOST_HERE, _MOST_RENAMED = 3, 12
+"""Changes of one place by one operator, which begins with the likeliest; and in statements of one shape, which are few.
+"""
 _MOST_PLACES = 3
 _FARTHEST = 3
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -42,6 +43,7 @@ class _Made:
     old: str
     around: str
     statement: Statement
+    number: int  # of the operator's changes of the same place
 
     @property
     def edit(self) -> TextEdit:
@@ -58,7 +60,8 @@ class _Made:
 def together(program: Program) -> Iterator[Draft]:
     """One change of an expression wherever it stands in a block or function, in neighbours, or for the same in a
     function, as all divisors, or within the same expression; and with their names in statements of one shape."""
-    made = list(_all_made(program))
+    every = list(_all_made(program))
+    made = [one for one in every if one.number < _MOST_HERE]
     levels: tuple[Callable[[_Made], Hashable], ...] = (
         lambda one: id(one.statement.block),
         lambda one: id(one.statement.function),
@@ -76,7 +79,7 @@ def together(program: Program) -> Iterator[Draft]:
                 for pair in itertools.pairwise(group) if len(group) > 2 else ():
                     if abs(pair[0].statement.index - pair[1].statement.index) == 1:
                         yield _at_once(pair)
-    yield from _renamed(program, made)
+    yield from _renamed(program, every)
 
 
 def _all_made(program: Program) -> Iterator[_Made]:
@@ -89,11 +92,11 @@ def _all_made(program: Program) -> Iterator[_Made]:
         for draft in run(program):
             edit = draft.edits[0]
             at = edit.file, edit.start, edit.end
-            if draft.kind == "expression" and len(draft.edits) == 1 and at in places and count[at] < _MOST_HERE:
-                count[at] += 1
+            if draft.kind == "expression" and len(draft.edits) == 1 and at in places and count[at] < _MOST_RENAMED:
                 held = places[at]
                 around = held.parent.text if held.parent is not None else ""
-                yield _Made(run.__name__, draft, held.text, around, held.statement)
+                yield _Made(run.__name__, draft, held.text, around, held.statement, count[at])
+                count[at] += 1
 
 
 def _renamed(program: Program, made: Sequence[_Made]) -> Iterator[Draft]:

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators.conditions.guard import stored
 from wmmadiag.diagnose.operators.cuda_names import FILL, MULTIPLY, STORE
-from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
-from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before, put_after
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.statements.brought_up import root_of
 from wmmadiag.diagnose.operators.zeros import zero_of
+
+_ELEMENTS = frozenset({"name", "subscript", "member"})
 
 
 @operator
@@ -70,6 +73,57 @@ def anew_once_stored(program: Program) -> Iterator[Draft]:
         if wanted:
             text = " ".join(f"{name} = {values[name].text};" for name in wanted)
             yield inserted_after(block.children[-1], text, f"{text[:-1]} once stored", "initial value")
+
+
+@operator
+def anew_once_read(program: Program) -> Iterator[Draft]:
+    """`x[i] = 0;` after what adds an `x[i]` to something else, in a loop that adds to `x` or gives it to a function,
+    and sets no `x` anew."""
+    for loop in program.statements:
+        if loop.kind != "loop" or loop.unit.macro or loop.loops:
+            continue
+        inner = {variable.name for one in loop.under() for variable in one.declares}
+        parts = [part for whole in loop.whole_expressions() for part in whole.under()]
+        grown = {root_of(part) for part in parts if part.number == 0 and _grows(part)}
+        anew = {root_of(part) for part in parts if part.number == 0 and _begins(part)}
+        for one in loop.under():
+            whole = one.expressions[0] if one.kind == "expression" and len(one.expressions) == 1 else None
+            if whole is None or not _grows(whole.operands[0] if whole.operands else whole):
+                continue
+            own = root_of(whole.operands[0])
+            for part in (part for operand in whole.operands[1:] for part in operand.under()):
+                name = root_of(part)
+                if (
+                    name == own
+                    or name not in grown - anew - inner
+                    or part.type.kind not in ("float", "half", "integer")
+                ):
+                    continue
+                if part.kind in ("name", "subscript", "member") and (nought := zero_of(program, part)) is not None:
+                    yield put_after(one, f"{part.text} = {nought};", f"{part.text} = {nought} once read")
+
+
+def _grows(one: Expression) -> bool:
+    """Whether it is what something is added to, or what a function may add to."""
+    around = one.parent
+    if around is None or one.kind == "literal":
+        return False
+    if around.kind == "assignment":
+        return one.number == 0 and (around.operator == "+=" or any(one.text == part.text for part in _added(around)))
+    return around.kind == "call" and around.operator != FILL and one.type.kind in ("array", "record", "pointer")
+
+
+def _added(whole: Expression) -> Iterator[Expression]:
+    return whole.operands[1].under() if len(whole.operands) == 2 else iter(())
+
+
+def _begins(one: Expression) -> bool:
+    """Whether it is set to what it is no part of."""
+    around = one.parent
+    if around is None:
+        return False
+    filled = around.kind == "call" and around.operator == FILL
+    return filled or (around.kind == "assignment" and around.operator == "=" and not _grows(one))
 
 
 def _stored(one: Statement) -> str:

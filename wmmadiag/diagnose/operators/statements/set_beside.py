@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from wmmadiag.diagnose.operators.cuda_names import ARGUMENTS
 from wmmadiag.diagnose.operators.expressions.identity import begun_with
-from wmmadiag.diagnose.operators.making import Draft, inserted_after, statement_replaced
+from wmmadiag.diagnose.operators.making import Draft, put_after
 from wmmadiag.diagnose.operators.model import Body, Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -37,7 +37,8 @@ def set_beside(program: Program) -> Iterator[Draft]:
         nought = zero_of(program, elements[0])
         values = dict.fromkeys((*begun.get(key[1], ()), *([nought] if nought else ())))
         for one, text in dict.fromkeys(beside):
-            yield from (_after(one, f"{text} = {value};") for value in values)
+            note = f"beside {one.text[:50]}"
+            yield from (put_after(one, f"{text} = {value};", f"{text} = {value} {note}") for value in values)
 
 
 def _reaches(key: _Key, one: Statement, target: Expression) -> bool:
@@ -64,14 +65,6 @@ def _named_there(program: Program, one: Statement, target: Expression, elements:
         pool, whole = pools(program), one.expressions[0]
         known = dict.fromkeys(each.text for each in elements if _depth(each) and pool.visible(each, whole))
         yield from list(known)[:_MOST]
-
-
-def _after(one: Statement, text: str) -> Draft:
-    note = f"{text[:-1]} beside {one.text[:50]}"
-    if one.braced:
-        return inserted_after(one, text, note, "initial value")
-    source = one.unit.source.slice(one.start, one.end)
-    return statement_replaced(one, f"{{ {source} {text} }}", note, "initial value")
 
 
 def _set(one: Statement) -> Expression | None:
