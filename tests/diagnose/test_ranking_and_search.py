@@ -17,7 +17,7 @@ from wmmadiag.diagnose.effort import EFFORTS, Effort, effort_named
 from wmmadiag.diagnose.names import NAMES, every_name, name_of
 from wmmadiag.diagnose.operators.roles import ROLES
 from wmmadiag.diagnose.ranking import Ranked, agreeing, changed_tokens, fitted, partly, ranked
-from wmmadiag.diagnose.search import PARTS, Ledger, helpful, search, suspects
+from wmmadiag.diagnose.search import PARTS, Ledger, Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.errors import ConfigurationError
@@ -211,6 +211,14 @@ def test_one_of_several_bugs_is_looked_for_in_more_blocks() -> None:
     assert not any(one.outcome.verdict == "better" for one in tried)
     helps = helpful(trials, tried, ledger, lambda _: None)
     assert [one.ranked.change.note for one in helps] == ["40", "7"]
+
+
+def test_what_mends_elements_is_followed_before_what_only_goes_astray_less() -> None:
+    one, other = changes([0.0, 5.0])
+    mends = Outcome(one.change, "better", 100, 50, mended=50, left=50)
+    does_less = Outcome(other.change, "better", 100, 99, mended=1, left=99, astray=1.0)
+    found = helpful_at_once([Tried(other, does_less), Tried(one, mends)])
+    assert [tried.outcome for tried in found] == [mends, does_less]
 
 
 def test_efforts_grow_and_unknown_ones_are_refused() -> None:

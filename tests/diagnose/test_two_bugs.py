@@ -25,6 +25,7 @@ from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import (
+    Which,
     alike_pairs,
     kindred_pairs,
     likeliest_pairs,
@@ -234,9 +235,13 @@ def test_pairs_are_tried_for_a_part_of_the_work_only() -> None:
             return [Outcome(together(*one), "same", 64, work=10) for one in pairs]
 
     every = [tried(text, f"a{number};", "b;", 0.0) for number in range(100)]
-    for instructions, batches in ((10**9, 4), (10, 1)):
+    # Those of the likeliest changes are made of 96 of them, and get a smaller part.
+    limits: Sequence[tuple[Which, int, int]] = (
+        ("any", 10**9, 4), ("any", 10, 1), ("likeliest", 10**9, 4), ("likeliest", 16 * 15_000, 2),
+    )  # fmt: skip
+    for which, instructions, batches in limits:
         bench, ledger = Costly(), Ledger(replace(effort_named("normal"), instructions=instructions))
-        assert list(mending_pairs(bench, every, 4000, ledger, lambda _: None)) == []
+        assert list(mending_pairs(bench, every, 4000, ledger, lambda _: None, which=which)) == []
         assert bench.batches == batches
 
 

@@ -30,7 +30,7 @@ from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.solving import solved
 from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.diagnose.two_bugs import mending_pairs
+from wmmadiag.diagnose.two_bugs import Which, mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused
 from wmmadiag.errors import UnsupportedError, WmmadiagError
 from wmmadiag.subject.card import Case, LaunchShape
@@ -263,7 +263,13 @@ def _all(hunt: _Hunt) -> bool:
 
 def _twice(hunt: _Hunt) -> bool:
     """The same at two places."""
-    return not hunt.mended and _by_pairs(hunt, alike=True)
+    return not hunt.mended and _by_pairs(hunt, "alike")
+
+
+def _two_likely(hunt: _Hunt) -> bool:
+    """Any two of the likeliest changes: of two mistakes that hide each other, neither alone mends a part."""
+    several = hunt.found.ledger.effort.bugs > 1
+    return several and not hunt.base.kept and not hunt.mended and _by_pairs(hunt, "likeliest")
 
 
 def _filled(hunt: _Hunt) -> bool:
@@ -358,20 +364,16 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _bypassed, _only_where, _followed, _filled, _solved, _all, _only_where, _followed, _nearest,
+    _likeliest, _bypassed, _only_where, _followed, _two_likely, _filled, _solved, _all, _only_where, _followed, _nearest,
     _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 
-def _by_pairs(hunt: _Hunt, *, alike: bool = False) -> bool:
-    """Search for two changes at once; whether two mend every case.
-
-    Args:
-        alike: those alone that do the same at two places.
-    """
+def _by_pairs(hunt: _Hunt, which: Which = "any") -> bool:
+    """Search for two changes at once; whether two mend every case."""
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
     most = ledger.effort.pairs
-    for made in mending_pairs(base.trials, hunt.tried, most, ledger, hunt.tell, done=hunt.pairs, alike=alike):
+    for made in mending_pairs(base.trials, hunt.tried, most, ledger, hunt.tell, done=hunt.pairs, which=which):
         found.pairs |= {pair.both: pair for pair, _ in made}
         answers = confirmed_from(found, base, [one for _, one in made], hunt.cases, hunt.tell, ())
         if ledger.spent or any(one.right for one in answers):

@@ -38,6 +38,8 @@ _GOOD = 0.25
 """Share of what is wrong that a change mends, from which it is followed at once."""
 _FIRST = 2
 """How many of those."""
+_STRAYS = 0.25
+"""What accesses that belong nowhere weigh, of what is wrong: a kernel that does less has fewer of them, too."""
 _RESERVED = 8
 """Such a part of the effort's warp instructions is kept for the search behind what mends a good part, and for the
 second round."""
@@ -218,7 +220,7 @@ def _mended(outcome: Outcome) -> float:
     if outcome.wrong_before is None:
         return -(outcome.wrong_after or 0)
     fewer = outcome.wrong_before - outcome.wrong_after if outcome.wrong_after is not None else outcome.mended
-    return fewer / max(1, outcome.wrong_before) + outcome.astray
+    return fewer / max(1, outcome.wrong_before) + _STRAYS * outcome.astray
 
 
 def _ordered(outcomes: Sequence[Tried]) -> list[Tried]:

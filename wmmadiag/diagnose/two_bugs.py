@@ -9,8 +9,8 @@ changes, whatever they are. What changes no bit of what is wrong is no part of a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts
 from wmmadiag.diagnose.pairing import Pair, Pool, likeliest
@@ -29,8 +29,11 @@ _HELPING = 24
 _ALIKE = 2
 """Times as many pairs that do the same as of any other kind: of two that are one mistake more is known."""
 _BATCH = 1024
-_PART = 4
-"""Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before."""
+_PART, _SOON = 4, 16
+"""Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before; and on those
+of the likeliest changes, which are tried soon."""
+Which: TypeAlias = Literal["any", "alike", "nearer", "kindred", "likeliest"]
+"""Kinds of pairs."""
 
 
 class _Bench(Protocol):
@@ -135,7 +138,7 @@ def mending_pairs(
     tell: Tell,
     *,
     done: set[Change] | None = None,
-    alike: bool = False,
+    which: Which = "any",
 ) -> Iterator[list[tuple[Pair, Tried]]]:
     """Pairs that make the bench's case right, of one batch after the other, the likeliest first.
 
@@ -143,17 +146,17 @@ def mending_pairs(
         tried: each alone.
         most: pairs of each kind, see `_ALIKE`.
         done: pairs that were tried before; those that are now are put there.
-        alike: those alone that do the same, or undo each other.
+        which: those alone that do the same or undo each other, or any two of the likeliest changes.
     """
-    enough = ledger.instructions + ledger.effort.instructions // _PART
+    enough = ledger.instructions + ledger.effort.instructions // (_PART if which != "likeliest" else _SOON)
     done = set() if done is None else done
-    kinds: Sequence[Callable[[], list[Pair]]] = (
-        lambda: alike_pairs(tried, bench.texts, _ALIKE * most),
-        lambda: nearer_pairs(tried, most),
-        lambda: kindred_pairs(tried, most),
-        lambda: likeliest_pairs(tried, most),
-    )
-    for kind in kinds[:1] if alike else kinds:
+    kinds: Mapping[Which, Callable[[], list[Pair]]] = {
+        "alike": lambda: alike_pairs(tried, bench.texts, _ALIKE * most),
+        "nearer": lambda: nearer_pairs(tried, most),
+        "kindred": lambda: kindred_pairs(tried, most),
+        "likeliest": lambda: likeliest_pairs(tried, most),
+    }
+    for kind in kinds.values() if which == "any" else (kinds[which],):
         every = [one for one in kind() if one.both not in done]
         done |= {one.both for one in every}
         for start in range(0, len(every), _BATCH):

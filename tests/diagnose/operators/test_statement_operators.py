@@ -307,6 +307,12 @@ YIELDS = [
         "d[i] = d[i - 1]; id[i] = id[i - 1];",
     ),
     (
+        "companion",  # members that differ beside each other are told from each other, too
+        "struct { float u; float v; } s = {a[m], b[m]}; float x = s.u; float y = s.v; for (int i = 0; i < n; ++i)"
+        " { x += s.u * m; }",
+        "x += s.u * m; y += s.v * m;",
+    ),
+    (
         "parallel",
         "float x[4], y[4]; x[0] = a[m] * 2; x[1] += x[0]; y[0] = b[n] * 2; out[0] = x[1] + y[0];",
         "y[1] += y[0];",
@@ -425,9 +431,9 @@ YIELDS = [
     ),
     (
         "anew_once_read",
-        "float part[2] = {}; float sum[2] = {}; for (int i = 0; i < n; ++i) { for (int h = 0; h < 2; ++h) part[h] += a[i];"
+        "float part[2] = {}; float sum[2] = {0.0f}; for (int i = 0; i < n; ++i) { for (int h = 0; h < 2; ++h) part[h] += a[i];"
         " for (int h = 0; h < 2; ++h) sum[h] += part[h] * b[i]; } out[0] = sum[m];",
-        "{ sum[h] += part[h] * b[i]; part[h] = 0; }",
+        "{ sum[h] += part[h] * b[i]; part[h] = 0.0f; }",
     ),
     (
         "declared_elsewhere",
@@ -545,7 +551,7 @@ NEVER = [
         "wmma::load_matrix_sync(f, out, n, wmma::mem_row_major); f.x[0]",
     ),
     ("declared_elsewhere", "float v = 0.0f; for (int i = 0; i < n; ++i) { v += a[i]; } out[0] = v;", "++i) { float v"),
-    ("declared_elsewhere", "const float v = a[m]; for (int i = 0; i < n; ++i) out[i] = v;", "{ const float v"),
+    ("declared_elsewhere", "const float v = a[m]; for (int i = 0; i < n; ++i) { out[i] = v; }", "++i) { const float v"),
     (
         "declared_elsewhere",  # the loop's own head hangs on it
         "bool more = true; for (int i = 0; more; ++i) { out[i] = a[i]; more = i < n; }",

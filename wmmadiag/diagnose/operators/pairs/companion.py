@@ -12,6 +12,8 @@ from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.shapes import Shapes, renamed, renaming, shapes
 
 _MOST = 3
+_OF_RECORD = frozenset({".", ">", ":"})
+"""What stands before the name of a member."""
 
 
 @operator
@@ -27,9 +29,14 @@ def companion(program: Program) -> Iterator[Draft]:
         scope = program.names_at(one.unit, one.end)
         target = tokens[0].text
         set_beside = {known.tokens(other)[0].text for other in one.block if known.tokens(other)}
-        for names, first in learned.get(target, ())[:_MOST]:
+        here = {token.text for token in tokens}
+        free = {token.text for token, before in zip(tokens[1:], tokens, strict=False) if before.text not in _OF_RECORD}
+        # What says most of this statement's names comes first.
+        ways = sorted(learned.get(target, ()), key=lambda way: -len(here & way[0].keys()))
+        for names, first in ways[:_MOST]:
             own = {token.text: _other_name(token.text, names, scope) for token in tokens if token.kind == "name"}
-            if own[target] in set_beside or not all(new in scope for name, new in own.items() if new != name):
+            named = {new for name, new in own.items() if new != name and name in {target, *free}}
+            if own[target] in set_beside or not all(new in scope for new in named):
                 continue
             text = renamed(one, tokens, own)
             make = inserted_after if first else inserted_before
