@@ -364,8 +364,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _bypassed, _only_where, _followed, _two_likely, _filled, _solved, _all, _only_where, _followed, _nearest,
-    _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
+    _likeliest, _bypassed, _only_where, _followed, _two_likely, _filled, _solved, _all, _only_where, _followed,
+    _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 

@@ -431,8 +431,9 @@ YIELDS = [
     ),
     (
         "anew_once_read",
-        "float part[2] = {}; float sum[2] = {0.0f}; for (int i = 0; i < n; ++i) { for (int h = 0; h < 2; ++h) part[h] += a[i];"
-        " for (int h = 0; h < 2; ++h) sum[h] += part[h] * b[i]; } out[0] = sum[m];",
+        "float part[2] = {}; float sum[2] = {0.0f}; for (int i = 0; i < n; ++i) {"
+        " for (int h = 0; h < 2; ++h) part[h] += a[i]; for (int h = 0; h < 2; ++h) sum[h] += part[h] * b[i]; }"
+        " out[0] = sum[m];",
         "{ sum[h] += part[h] * b[i]; part[h] = 0.0f; }",
     ),
     (
