@@ -203,7 +203,7 @@ def helpful(bench: Bench, tried: Sequence[Tried], ledger: Ledger, tell: Tell) ->
 def helpful_at_once(tried: Sequence[Tried]) -> list[Tried]:
     """Of changes that were tried, those with which a good part of what is wrong is gone, and hardly anything else is
     wrong: the most helpful first, one of each outcome."""
-    known = [one for one in tried if _helps(one.outcome) and _mended(one.outcome) >= _GOOD]
+    known = [one for one in tried if _helps(one.outcome) and _mended(one.outcome, strays=1.0) >= _GOOD]
     best: dict[float, Tried] = {}
     for one in sorted(known, key=lambda one: (-_mended(one.outcome), -one.ranked.score)):
         best.setdefault(_mended(one.outcome), one)
@@ -215,12 +215,16 @@ def _helps(outcome: Outcome) -> bool:
     return outcome.verdict == "better" or (mostly and outcome.mended > 0)
 
 
-def _mended(outcome: Outcome) -> float:
-    """How much of what is wrong is gone: shares of the wrong elements and of the accesses that belong nowhere."""
+def _mended(outcome: Outcome, strays: float = _STRAYS) -> float:
+    """How much of what is wrong is gone: shares of the wrong elements and of the accesses that belong nowhere.
+
+    Args:
+        strays: what these weigh.
+    """
     if outcome.wrong_before is None:
         return -(outcome.wrong_after or 0)
     fewer = outcome.wrong_before - outcome.wrong_after if outcome.wrong_after is not None else outcome.mended
-    return fewer / max(1, outcome.wrong_before) + _STRAYS * outcome.astray
+    return fewer / max(1, outcome.wrong_before) + strays * outcome.astray
 
 
 def _ordered(outcomes: Sequence[Tried]) -> list[Tried]:
