@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "newer_names.hpp"
 #include "runtime.hpp"
 
 namespace wmmadiag {

@@ -5,6 +5,7 @@
 
 #include "graph_calls.hpp"
 #include "memory.hpp"
+#include "newer_names.hpp"
 
 namespace wmmadiag {
 
