@@ -13,6 +13,7 @@ from wmmadiag.csource.nodes import LOOPS, ancestors, at, called, descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.evidence import clean
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frailty import frailty, passes, wrong_size
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
@@ -74,6 +75,12 @@ class Confirmed:
         return bool(self.frail or self.unfit)
 
     @property
+    def meets(self) -> bool:
+        """Whether it puts accesses in order, and lanes of a warp meet in memory all the same: another place of what it
+        puts in may leave none."""
+        return puts_in_order(self.tried.ranked.change) and not all(map(clean, self.runs))
+
+    @property
     def line(self) -> tuple[str, int]:
         """Of its first edit."""
         return self.tried.ranked.line
@@ -125,7 +132,7 @@ def confirmed(
                 why = frailty(bench, cases, baseline[cases[0].name], runs[0], changed)
                 held = replace(held, frail=why, unfit=wrong_size(bench, cases, changed))
             found.append(held)
-            if found[-1].right:
+            if held.right and not held.meets:
                 break
     for number, (one, shape) in enumerate(launches[:_ALIKE]):
         runs = tuple(_runs(bench.launched(shape), cases, baseline, {}))
@@ -139,8 +146,8 @@ def confirmed(
     return sorted(found, key=lambda one: (not one.right, *(_merits(one) if one.right else _given(one, given))))
 
 
-def _merits(one: Confirmed) -> tuple[bool, int, bool, float]:
-    return one.weak, -one.further, one.intrusive, -one.score
+def _merits(one: Confirmed) -> tuple[bool, bool, int, bool, float]:
+    return one.weak, one.meets, -one.further, one.intrusive, -one.score
 
 
 def _given(one: Confirmed, order: Mapping[Change, int]) -> tuple[int, float]:
