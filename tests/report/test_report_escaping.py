@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from example_runs import HOSTILE, hostile
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.report import github, html, junit, markdown, sarif, terminal, terminal_diagnosis
@@ -72,6 +72,7 @@ def test_xml_is_well_formed(text):
 
 @FEW
 @given(TEXTS)
+@example("\ud800")
 def test_sarif_and_json_are_json(text):
     for made in (sarif.render(hostile((text,))), json_file.render(hostile((text,)))):
         json.loads(made.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -28,6 +29,8 @@ _OTHER_RULES = {
     "undecided": "the check could not decide",
 }
 
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
+"""What stands for bytes of a file that are none."""
 _REPORTS = "reading-a-report"
 """The page that tells of what is neither a check's nor a cause."""
 
@@ -143,6 +146,9 @@ def _artifact(file: str) -> dict[str, Any]:
 
 
 def _replacements(diff: str, file: str) -> list[dict[str, Any]]:
+    """The lines that a diff replaces; none where they hold bytes that are no UTF-8, which no JSON can say."""
+    if _NOT_UTF8.search(diff):
+        return []
     replacements = []
     for edit in edits(diff, file):
         # From the start of the first line to the start of the line after the last: whole lines.
