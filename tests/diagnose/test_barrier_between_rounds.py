@@ -96,5 +96,5 @@ def test_a_barrier_behind_which_lanes_of_a_warp_meet_comes_after_one_that_leaves
     tried = [put_behind(bench.source, store, 9.0), put_behind(bench.source, rounds, 0.0)]
     texts = {str(bench.source): SOURCE.encode()}
     first, second = confirmed(bench, bench.cases(), {run.result.case: run}, tried, texts, 8)
-    assert first.right and not first.meets and first.tried is tried[1]
-    assert second.right and second.meets and second.tried is tried[0]
+    assert first.right and not first.lanes_meet and first.tried is tried[1]
+    assert second.right and second.lanes_meet and second.tried is tried[0]

@@ -75,7 +75,7 @@ class Confirmed:
         return bool(self.frail or self.unfit)
 
     @property
-    def meets(self) -> bool:
+    def lanes_meet(self) -> bool:
         """Whether it puts accesses in order, and lanes of a warp meet in memory all the same: another place of what it
         puts in may leave none."""
         return puts_in_order(self.tried.ranked.change) and not all(map(clean, self.runs))
@@ -132,7 +132,7 @@ def confirmed(
                 why = frailty(bench, cases, baseline[cases[0].name], runs[0], changed)
                 held = replace(held, frail=why, unfit=wrong_size(bench, cases, changed))
             found.append(held)
-            if held.right and not held.meets:
+            if held.right and not held.lanes_meet:
                 break
     for number, (one, shape) in enumerate(launches[:_ALIKE]):
         runs = tuple(_runs(bench.launched(shape), cases, baseline, {}))
@@ -147,7 +147,7 @@ def confirmed(
 
 
 def _merits(one: Confirmed) -> tuple[bool, bool, int, bool, float]:
-    return one.weak, one.meets, -one.further, one.intrusive, -one.score
+    return one.weak, one.lanes_meet, -one.further, one.intrusive, -one.score
 
 
 def _given(one: Confirmed, order: Mapping[Change, int]) -> tuple[int, float]:

@@ -74,7 +74,7 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "who writes this memory and who reads it would agree as well if the other end were changed"
     if puts_in_order(change) and _overlap(found, first, best):
         yield "it orders accesses through different pointers, whose memory should perhaps not overlap"
-    if best.meets:
+    if best.lanes_meet:
         yield "with it lanes of a warp meet in memory all the same: it may stand at the wrong place"
     if caller := waits_apart(found.sources, first, change):
         yield f"both accesses that it orders are made or called for in {caller}: there it may be what is missing"

@@ -33,16 +33,17 @@ def declared_elsewhere(program: Program) -> Iterator[Draft]:
 
 def _run(one: Statement) -> Statement:
     """The last of the declarations from one on that may be moved into the same loop."""
-    last, loop = one, _changing(one, one)
+    last, loop = one, _loop_of(one, one)
     for later in one.block[one.index + 1 :] if loop is not None else ():
-        if later.kind != "declaration" or _changing(later, later) is not loop:
+        if later.kind != "declaration" or _loop_of(later, later) is not loop:
             break
         last = later
     return last
 
 
-def _changing(one: Statement, last: Statement) -> Statement | None:
-    """The loop that alone uses what is declared from one statement to another, changes it, and does not hang on it."""
+def _loop_of(one: Statement, last: Statement) -> Statement | None:
+    """The loop that alone uses what is declared from one statement to another, where that may change and the loop's
+    head does not hang on it."""
     some = one.block[one.index : last.index + 1]
     variables = [variable for each in some for variable in each.declares]
     own = {variable.declarator.start_byte for variable in variables}
@@ -55,7 +56,7 @@ def _changing(one: Statement, last: Statement) -> Statement | None:
 
 
 def _into(one: Statement, last: Statement) -> Iterator[Draft]:
-    loop = _changing(one, last)
+    loop = _loop_of(one, last)
     if loop is not None:
         # After the declarations that the loop begins with.
         first = next((inner for inner in loop.children[0].children if inner.kind != "declaration"), None)

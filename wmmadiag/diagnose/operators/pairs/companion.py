@@ -9,11 +9,9 @@ from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_b
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
-from wmmadiag.diagnose.operators.shapes import Shapes, renamed, renaming, shapes
+from wmmadiag.diagnose.operators.shapes import Shapes, Tokens, renamed, renaming, shapes
 
 _MOST = 3
-_OF_RECORD = frozenset({".", ">", ":"})
-"""What stands before the name of a member."""
 
 
 @operator
@@ -30,17 +28,23 @@ def companion(program: Program) -> Iterator[Draft]:
         target = tokens[0].text
         set_beside = {known.tokens(other)[0].text for other in one.block if known.tokens(other)}
         here = {token.text for token in tokens}
-        free = {token.text for token, before in zip(tokens[1:], tokens, strict=False) if before.text not in _OF_RECORD}
+        free = {token.text for number, token in enumerate(tokens) if not _is_member(tokens, number)}
         # What says most of this statement's names comes first.
         ways = sorted(learned.get(target, ()), key=lambda way: -len(here & way[0].keys()))
         for names, first in ways[:_MOST]:
             own = {token.text: _other_name(token.text, names, scope) for token in tokens if token.kind == "name"}
-            named = {new for name, new in own.items() if new != name and name in {target, *free}}
+            named = {new for name, new in own.items() if new != name and name in free}
             if own[target] in set_beside or not all(new in scope for new in named):
                 continue
             text = renamed(one, tokens, own)
             make = inserted_after if first else inserted_before
             yield make(one, text, f"{text[:50]} beside this line", one.role)
+
+
+def _is_member(tokens: Tokens, number: int) -> bool:
+    """Whether a token is the name of a member, or of something in a scope."""
+    before = "".join(token.text for token in tokens[max(0, number - 2) : number])
+    return before.endswith((".", "->", "::"))
 
 
 def _other_name(name: str, names: Mapping[str, str], scope: Container[str]) -> str:
