@@ -50,3 +50,15 @@ def test_a_name_of_thrust_is_read_from_the_header_that_brings_it(tmp_path: Path)
     )
     done = run_program(tmp_path, text)
     assert (done.stdout, done.returncode) == ("4\n", 0), done.stderr
+
+
+def test_an_iterator_of_thrust_is_read_from_its_header(tmp_path: Path) -> None:
+    text = (
+        "#include <thrust/device_vector.h>\n#include <thrust/reduce.h>\n#include <cstdio>\nint main() {\n"
+        "    thrust::device_vector<int> keys(4, 7), to(4), counts(4);\n"
+        "    auto one = thrust::make_constant_iterator(1);\n"
+        "    thrust::reduce_by_key(keys.begin(), keys.end(), one, to.begin(), counts.begin());\n"
+        '    std::printf("%d\\n", (int)counts[0]);\n}\n'
+    )
+    done = run_program(tmp_path, text)
+    assert (done.stdout, done.returncode) == ("4\n", 0), done.stderr

@@ -187,12 +187,13 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
         brought = re.compile(rf"\b(?:struct|class|using) {name}\b|\busing [\w:]*::{name};")
         declared = re.compile(rf"(?<![.>]){name}\(")
         for folder in folders:
-            headers = sorted((folder / "thrust").glob("*.h"), key=lambda one: (one.stem != name, one.name))
+            all_of_them = (one for inner in ("thrust", "thrust/iterator") for one in (folder / inner).glob("*.h"))
+            headers = sorted(all_of_them, key=lambda one: (one.stem != name, one.name))
             texts = {one: one.read_text("utf-8", "replace") for one in headers}
             holding = (one for what in (brought, declared) for one, text in texts.items() if what.search(text))
             found = next(holding, None)
             if found is not None:
-                yield f"{_READ}thrust/{found.name}"
+                yield f"{_READ}{found.relative_to(folder).as_posix()}"
                 break
 
 

@@ -56,6 +56,11 @@ class ProgramSource:
     nested: bool = False  # whether its kernels launch kernels
     references: bool = False  # whether it has references to textures
 
+    @property
+    def of_device(self) -> bool:
+        """Whether it is one that nvcc compiles for the device, as its name or what it defines says."""
+        return self.source.endswith(".cu") or bool(self.kernels or self.variables)
+
 
 @dataclass(frozen=True)
 class HostHalf:

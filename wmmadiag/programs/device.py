@@ -22,7 +22,7 @@ from wmmadiag.programs.build import LAMBDA, ProgramSource
 from wmmadiag.programs.device_parts import DeviceParts
 from wmmadiag.programs.device_ptx import device_ptx
 from wmmadiag.programs.initial_values import contents, pointers
-from wmmadiag.programs.link import linked, missing, original, private
+from wmmadiag.programs.link import linked, missing, original, private, through_pointers
 from wmmadiag.programs.nested import DEVICE_RUNTIME, OWN, NestedLaunch, entry_at, taken
 from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.symbols import Symbol
@@ -303,7 +303,7 @@ class DeviceHalf:
         """A kernel's module with what other sources of the program define, and the addresses of their variables."""
         known = dict(addresses)
         for number, one in enumerate(self.units):
-            if number != unit and missing(module):
+            if number != unit and (missing(module) or (one.of_device and through_pointers(module))):
                 text = private(as_calls(self.compile(one, separately=True).ptx), number)
                 other = parse(text, name=f"module {number}")
                 module, known = linked(module, other), self._places(other, number) | known
@@ -324,7 +324,8 @@ class DeviceHalf:
             addresses, named = self._places(module, unit), self.units[unit].kernels
         variables = {name: addresses[name] for name in module.variables if name in addresses}
         launches = any(one.startswith(DEVICE_RUNTIME) for one in missing(module))
-        if absent := missing(module):
+        absent = missing(module)
+        if absent or (len(self.units) > 1 and through_pointers(module)):
             module, addresses = self._complete(module, absent, unit, addresses)
         lowered = lower(module, entry.name, self.options.arch, addresses=addresses, stack_bytes=self.stack())
         origin = origin_of(compilation.ptx)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wmmadiag.emulator.select_control import DEVICE_RUNTIME
 from wmmadiag.place import Place
-from wmmadiag.ptx.calls import SOURCE
+from wmmadiag.ptx.calls import INDIRECT, SOURCE, addressed
 from wmmadiag.ptx.ir import Module, SymbolAddress
 
 _INTERNAL = re.compile(
@@ -32,6 +32,11 @@ def missing(module: Module) -> frozenset[str]:
     )
 
 
+def through_pointers(module: Module) -> bool:
+    """Whether a module calls what a pointer holds: that may be a function of any source."""
+    return any(one.op == INDIRECT for function in module.functions.values() for one in function.instructions)
+
+
 def linked(module: Module, other: Module) -> Module:
     """A module with the functions and variables of another that it lacks."""
     functions = dict(module.functions)
@@ -40,8 +45,14 @@ def linked(module: Module, other: Module) -> Module:
         if not function.entry and (known is None or (known.declared_only and not function.declared_only)):
             functions[name] = function
     variables = {**other.variables, **module.variables}
-    variables |= {name: one for name, one in other.variables.items() if variables[name].extern}
-    return replace(module, functions=functions, variables=variables)
+    # compiled as a program of its own, a source has what it declares `extern` as if it defined it, without a value
+    variables |= {
+        name: one
+        for name, one in other.variables.items()
+        if variables[name].extern or (variables[name].initializer is None and not one.extern)
+    }
+    held = addressed((one for one in other.functions.values() if one.entry), ())
+    return replace(module, functions=functions, variables=variables, pointed=module.pointed.union(held))
 
 
 def placeless(module: Module) -> Module:

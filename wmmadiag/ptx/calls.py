@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from wmmadiag.ptx import ir
@@ -210,10 +211,28 @@ _BITS = 40
 _WIDTHS = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
+_OWN_SCOPE = re.compile(r"\d+(_(?:GLOBAL__N_|INTERNAL)_[0-9a-f]{8}_\d+_)")
+_RUN = re.compile(r"(?<=_[0-9a-f]{8})_\d+$")
+"""Behind the name of a source's own scope: a number of the compiler's process."""
+
+
 def function_address(name: str) -> int:
     """The number that a pointer to a function holds: the same in each module of a program."""
-    digest = hashlib.blake2b(name.partition(SOURCE)[0].encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(_of_any_run(name.partition(SOURCE)[0]).encode(), digest_size=8).digest()
     return _BASE + ((int.from_bytes(digest, "little") & ((1 << _BITS) - 1)) << 4) % (1 << 43)
+
+
+def _of_any_run(name: str) -> str:
+    """A mangled name whose scopes of a source's own say nothing of the run of the compiler that named them."""
+    parts, position = [], 0
+    for found in _OWN_SCOPE.finditer(name):
+        begin = found.start(1)
+        digits = (name[one:begin] for one in range(found.start(), begin))  # an identifier before it may end with some
+        scope = next((part for size in digits if _RUN.search(part := name[begin : begin + int(size)])), None)
+        if scope is not None and begin >= position:
+            parts += [name[position:begin], _RUN.sub("", scope)]
+            position = begin + len(scope)
+    return "".join((*parts, name[position:]))
 
 
 def addressed(functions: Iterable[ir.PtxFunction], variables: Iterable[ir.PtxVariable]) -> Iterator[str]:
@@ -234,7 +253,8 @@ def targets(module: ir.Module, caller: ir.PtxFunction, call: ir.Instruction) -> 
     assert isinstance(arguments, ir.Vector)
     sizes = {one.name: one.size for one in (*caller.variables, *caller.parameters) if not isinstance(one, ir.Register)}
     shape = (_actual(returns, sizes), _actual(arguments, sizes))
-    names = sorted(set(addressed(module.functions.values(), module.variables.values())) & module.functions.keys())
+    held = module.pointed.union(addressed(module.functions.values(), module.variables.values()))
+    names = sorted(held & module.functions.keys())
     found = (module.functions[name] for name in names)
     return tuple(one for one in found if not one.entry and (_formal(one.returns), _formal(one.parameters)) == shape)
 

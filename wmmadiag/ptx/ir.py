@@ -234,12 +234,17 @@ class PtxFunction:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A parsed PTX module. `target` such as "sm_90" or "sm_90a", `version` such as (9, 5)."""
+    """A parsed PTX module. `target` such as "sm_90" or "sm_90a", `version` such as (9, 5).
+
+    Attributes:
+        pointed: functions whose address kernels of other modules take.
+    """
 
     version: tuple[int, int]
     target: str
     functions: Mapping[str, PtxFunction]
     variables: Mapping[str, PtxVariable]
+    pointed: frozenset[str] = frozenset()
 
     @property
     def entries(self) -> tuple[str, ...]:

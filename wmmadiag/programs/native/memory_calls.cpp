@@ -21,9 +21,11 @@ cudaError_t freed(void* pointer, Kind kind) {
         one->begin_unwritten();
         return before;
     }
-    const bool done = release(pointer, kind);
-    if (before != cudaSuccess) return before;
-    return done ? cudaSuccess : failed(cudaErrorInvalidValue);
+    if (before != cudaSuccess) {  // what was to be freed may never have been given
+        if (allocation_at(pointer) != nullptr) release(pointer, kind);
+        return before;
+    }
+    return release(pointer, kind) ? cudaSuccess : failed(cudaErrorInvalidValue);
 }
 
 }  // namespace wmmadiag
