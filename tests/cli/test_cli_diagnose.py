@@ -222,3 +222,31 @@ def test_ctrl_c_during_a_search(here: Path) -> None:
 def test_the_command_that_repeats_it_has_the_inputs(run: Run, here: Path) -> None:
     answer = run("diagnose", card(here, RIGHT), "--seed", "7", "--inputs", "normal", "--effort", "quick")
     assert "--seed 7 --inputs normal" in " ".join(answer.out.split())
+
+
+@pytest.mark.parametrize("found_by_then", ["right on this case, and not held to the others yet", "right on every case"])
+def test_an_interrupt_tells_what_was_found_by_then(run: Run, here: Path, monkeypatch, found_by_then):
+    from wmmadiag.diagnose import engine
+    from wmmadiag.diagnose.search import Ledger
+
+    noted = Ledger.note
+
+    def note(ledger, outcomes):
+        noted(ledger, outcomes)
+        if any(one.verdict == "right" for one in outcomes):
+            raise KeyboardInterrupt
+
+    def described(*_):
+        raise KeyboardInterrupt
+
+    if "not held" in found_by_then:
+        monkeypatch.setattr(Ledger, "note", note)
+    else:
+        monkeypatch.setattr(engine, "described", described)
+    answer = run("diagnose", card(here, PITCH))
+    assert answer.code == 130 and not answer.out
+    first, second = answer.err.splitlines()
+    line = next(number for number, text in enumerate(PITCH.splitlines(), 1) if "A + r * K + k, N" in text)
+    assert first == "wmmadiag: interrupted"
+    assert second.startswith("so far: own / two is wrong; changes tried: ")
+    assert found_by_then in second and f"own.cu:{line}: " in second

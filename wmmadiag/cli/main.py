@@ -46,9 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)  # the end is near: a second one must not show a traceback
         code, word = (TERMINATED, "terminated") if isinstance(why, _Terminated) else (INTERRUPTED, "interrupted")
-        sys.stderr.write(f"wmmadiag: {word}\n")
+        sys.stderr.write("\n".join([f"wmmadiag: {word}", *map(str, why.args), ""]))
         if argv is None:
             # Everything was unwound on the way here; the interpreter's own end can die of SIGINT instead of exiting.
+            from wmmadiag.processes.scratch import leave
+
+            leave()
             _flush()
             os._exit(code)
         return code

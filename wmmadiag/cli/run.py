@@ -81,6 +81,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_colour(parser)
 
 
+def _without_main(sources: Sequence[Path]) -> ConfigurationError:
+    if empty := [str(one) for one in sources if not one.read_bytes().strip()]:
+        what = "the file is empty" if len(empty) == 1 else "the files are empty"
+        return ConfigurationError(
+            f"{', '.join(empty)}: {what}", hint="give the program's sources, with a main function"
+        )
+    return ConfigurationError(
+        f"{', '.join(map(str, sources))}: no main function",
+        hint="give all sources of the program; kernels alone: `wmmadiag check`",
+    )
+
+
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.compile.options import CompileOptions
@@ -122,10 +134,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if loading.ident is not None:
             loading.join()
     if program.main is None:
-        raise ConfigurationError(
-            f"{', '.join(map(str, sources))}: no main function",
-            hint="give all sources of the program; kernels alone: `wmmadiag check`",
-        )
+        raise _without_main(sources)
     outputs = chosen_outputs(args, without="json")
     begun = time.perf_counter()
     sys.stdout.flush()

@@ -103,7 +103,11 @@ def keeping(
         return
     run = found.bench.run(case, base.trials.files(step.ranked.change), seed=seed)
     followed, _ = traced(found.bench, run)
-    yield Base(trials, run, followed, (*base.kept, step), most)
+    found.ledger.kept += 1
+    try:
+        yield Base(trials, run, followed, (*base.kept, step), most)
+    finally:
+        found.ledger.kept -= 1
 
 
 def confirmed_from(

@@ -11,6 +11,7 @@ from wmmadiag.checks.run import emulator_of, reported
 from wmmadiag.diagnose.causes import causes_of
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.names import NAMES, UNKNOWN, name_of
+from wmmadiag.diagnose.ranking import line_of
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.place import Place
@@ -133,6 +134,27 @@ def _symptoms(found: Examined, first: CaseRun, causes: Sequence[Cause]) -> Itera
         yield f"{Place(*helping.ranked.line)}: {helping.ranked.change.note} {_helps(helping.outcome)}"
     if first.bound is not None and first.verdict is not None:
         yield from (one.sentence() for one in reproduced(first.bound, first.verdict)[:2])
+
+
+def so_far(found: Examined) -> str:
+    """What a search that was interrupted has come to, in a sentence."""
+    ledger = found.ledger
+    filled = f" and {ledger.filled:,} values in them" if ledger.filled else ""
+    tried = f"so far: {found.bench.card.name} / {found.case.name} is wrong; changes tried: {ledger.changes:,}{filled}"
+    best = ledger.best.change if ledger.best is not None else None
+    if answer := next((one.tried for one in found.answers if one.right), None):
+        several = "; ".join(_placed(one.ranked.change, found) for one in (*found.steps, answer))
+        return f"{tried}; right on every case that was run: {several}"
+    if ledger.mends:
+        return f"{tried}; right on this case, and not held to the others yet: {_placed(ledger.mends[0], found)}"
+    if ledger.best is not None and isinstance(best, Change):
+        return f"{tried}, of which none mends it; {_placed(best, found)} {_helps(ledger.best)}"
+    return f"{tried}, of which none mends it" if ledger.changes else tried
+
+
+def _placed(change: Change, found: Examined) -> str:
+    known = change.edits and change.edits[0].file in found.sources
+    return f"{Place(*line_of(change, found.sources))}: {change.note}" if known else change.note
 
 
 def _helps(outcome: TrialOutcome) -> str:

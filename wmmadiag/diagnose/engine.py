@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from wmmadiag.compile.nvrtc import asked_once
 from wmmadiag.diagnose.bases import Progress
-from wmmadiag.diagnose.describe import described
+from wmmadiag.diagnose.describe import described, so_far
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
 from wmmadiag.diagnose.evidence import clean, traced
 from wmmadiag.diagnose.examined import Examined
@@ -87,7 +88,8 @@ def diagnose_card(
             *words,
         ),
     )  # fmt: skip
-    return described(examined, backend, repeat, time.perf_counter() - started)
+    with _told_if_interrupted(examined):
+        return described(examined, backend, repeat, time.perf_counter() - started)
 
 
 def case_bench(
@@ -133,8 +135,20 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
     found = Examined(bench, baseline, failing)
     found.ledger = Ledger(effort)
     found.traced, found.untraced = traced(bench, baseline[failing.name])
-    look_for_mends(found, cases, threads, tell)
+    with _told_if_interrupted(found):
+        look_for_mends(found, cases, threads, tell)
     return found
+
+
+@contextmanager
+def _told_if_interrupted(found: Examined) -> Iterator[None]:
+    """An interrupt takes along what was found until then: whoever ends the command says it."""
+    try:
+        yield
+    except KeyboardInterrupt as why:
+        if found.failing is not None:
+            why.args = (so_far(found),)
+        raise
 
 
 def _worst(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> Case | None:

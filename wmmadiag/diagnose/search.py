@@ -87,6 +87,11 @@ class Ledger:
     tried: dict[tuple[str, str], int] = field(default_factory=dict)
     complete: bool = True  # whether every change of the source was tried
     partly: set[Line] = field(default_factory=set)  # lines of which a change mends a part of what is wrong
+    # mends, best: of changes of the source as it stands, what makes the case right, and what mends most; for one who
+    # does not wait for the answer
+    mends: list[Change] = field(default_factory=list)
+    best: Outcome | None = None
+    kept: int = 0  # changes that the source is searched with now
     # logarithm of the likelihood that the undoing is among those that were not, against one that mends
     left: float = -math.inf
 
@@ -109,6 +114,10 @@ class Ledger:
                 continue
             self.changes += 1
             self.instructions += one.work
+            if one.verdict == "right" and not self.kept:
+                self.mends.append(one.change)
+            elif one.tells and not self.kept and (self.best is None or _mended(one) > _mended(self.best)):
+                self.best = one
             if one.verdict == "refused":
                 self.refused += 1
             else:

@@ -22,6 +22,7 @@ from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.processes.scratch import scratch_folder
 from wmmadiag.programs.build import ALLOCATED, ProgramSource
 from wmmadiag.programs.device_ptx import device_ptx
 from wmmadiag.programs.kernel_names import expression_of
@@ -61,7 +62,7 @@ class Ahead:
             with suppress(WmmadiagError):  # whoever needs it says so
                 if not _foreseen(own):
                     self._folder = self._folder or tempfile.TemporaryDirectory(
-                        prefix="wmmadiag-", ignore_cleanup_errors=True
+                        dir=scratch_folder("ahead"), ignore_cleanup_errors=True
                     )
                     options = self._precompiled[name] = replace(options, precompiled=Path(self._folder.name))
                 self._made[name] = device_ptx(ProgramSource(name, {}, frozenset(), ()), options, registers=registers)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +45,7 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.sources import SourceTree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
 from wmmadiag.errors import CompileError
+from wmmadiag.processes.scratch import scratch_folder
 
 Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | MemberFacts | AddressFacts | Unanswered"
 
@@ -193,9 +192,7 @@ class AskingSession:
 @functools.cache
 def _headers_folder() -> Path:
     """Where NVRTC keeps the headers of slow sources for the next compilation of this process."""
-    folder = tempfile.TemporaryDirectory(prefix="wmmadiag-")
-    atexit.register(folder.cleanup)
-    return Path(folder.name)
+    return scratch_folder("headers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ compiled singly, too: a place may need a constant.
 from __future__ import annotations
 
 import re
-import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import CompileError, WmmadiagError
+from wmmadiag.processes.scratch import scratch_folder
 from wmmadiag.ptx import parse, parse_each
 from wmmadiag.ptx.ir import Module
 
@@ -73,7 +73,7 @@ class _Folder:
     @cached_property
     def path(self) -> Path:
         """It, made when it is first needed."""
-        found = Path(tempfile.mkdtemp(prefix="wmmadiag-headers-"))
+        found = scratch_folder("headers")
         weakref.finalize(self, discard, found)
         return found
 

@@ -23,6 +23,7 @@ from wmmadiag.diagnose.trials.holes import Sketch
 from wmmadiag.emulator.trials import ENDLESS
 from wmmadiag.processes.child import Child, ChildEnded
 from wmmadiag.processes.collection import rare_collection
+from wmmadiag.processes.scratch import scratch_folder
 from wmmadiag.subject.card import Card, Case, Variant
 
 _MOST = 4
@@ -65,7 +66,7 @@ class _Member:
     """One child, the folder of what it writes, which it may leave behind, and the setting that it makes a bench of."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="wmmadiag-trials-")
+        self.folder = str(scratch_folder("trials"))
         self.child = Child("wmmadiag.diagnose.trials.team:answer", self.folder)
         self.setting: Setting | None = None
         self.threads = 1
