@@ -32,6 +32,7 @@ Good:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,7 @@ from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.checks.validated import is_guess, is_validated
 from wmmadiag.emulator.decoded import BLOCK_SCOPE
 from wmmadiag.place import Place, own_place
+from wmmadiag.ptx.ir import Special
 from wmmadiag.results.model import SuggestedLine
 
 
@@ -57,6 +59,8 @@ class _RaceWords:
 
 _BARRIER = "put __syncthreads() between the two, where every thread of the block passes"
 _LANES = "put __syncwarp() between the two"
+_SEVERAL = "__syncthreads() instead where blocks have several warps"
+_WARP = 32  # threads
 _APART = (
     "the two stand in code that only some threads reach, where no __syncthreads() may stand: move a barrier out of it, "
     "or let both sides meet at a named barrier (bar.sync id, threads)"
@@ -108,6 +112,16 @@ LATENT = frozenset({"lanes-read-write", "lanes-write-write"})
 
 def describe(raw: Raw, context: Context) -> Finding | None:
     """The finding for one pair of instructions."""
+    finding = _described(raw, context)
+    if finding is None or not finding.kind.startswith("lanes") or math.prod(context.launch.block) > _WARP:
+        return finding
+    # What lanes of the one warp of a block do, warps of a larger one may do, too, where the code asks how large it is.
+    operands = (operand for one in context.kernel.entry.instructions for operand in one.operands)
+    any_block = any(isinstance(one, Special) and one.name.startswith("%ntid") for one in operands)
+    return replace(finding, hint=f"{finding.hint}; {_SEVERAL}") if any_block else finding
+
+
+def _described(raw: Raw, context: Context) -> Finding | None:
     if raw["kind"] == "one-instruction":
         return _one_instruction(raw, context)
     kind = _KINDS.get(raw["kind"])

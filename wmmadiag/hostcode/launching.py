@@ -116,6 +116,9 @@ def record_launch(
         _numbers(scope),
         machine.repeating > 0,
     )
+    if machine.further_turn:
+        machine.further.append(launch)
+        return
     machine.launches.append(launch)
     machine.events.append(launch)
     for value, parameter in zip(held, _parameters(machine, kernel), strict=False):

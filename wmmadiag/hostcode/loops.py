@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from wmmadiag.csource.nodes import Node, bare, descendants, field
 from wmmadiag.csource.variables import declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.evaluation import evaluate
-from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.events import HostLaunch
+from wmmadiag.hostcode.machine import Machine, PathEnd
 from wmmadiag.hostcode.places import assigned
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.statements import Returned, Signal, execute, runs
-from wmmadiag.hostcode.terms import Term
+from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.types import plain
 from wmmadiag.hostcode.values import Cell, Items, Unknown, Value
 
@@ -80,6 +82,7 @@ def _loop(
 def _turns(
     machine: Machine, condition: Node | None, body: Node, scope: Scope, advance: Callable[[], None], launches: bool
 ) -> Signal:
+    turns: list[list[HostLaunch]] = []
     for turn in range(_MOST_TURNS):
         if condition is not None:
             known = machine.known(evaluate(machine, condition, scope))
@@ -87,14 +90,51 @@ def _turns(
                 return None
             if known is None and turn > launches:  # of one that launches a second turn shows what moves
                 return None
-        before = machine.launches[:]
+        count = len(machine.launches)
         signal = execute(machine, body, scope.inner())
         if isinstance(signal, Returned):
             return signal
-        if signal == "break" or (launches and len(machine.launches) > len(before) and turn >= 1):
+        turns.append(machine.launches[count:])
+        if signal == "break":
             return None
         advance()
+        if launches and turns[-1] and turn >= 1:
+            if condition is not None and _is_reshaped(machine, *turns[-2:]):
+                with _for_shapes_alone(machine):
+                    for _ in range(_MOST_TURNS):
+                        if not machine.known(evaluate(machine, condition, scope)):
+                            break
+                        if execute(machine, body, scope.inner()) not in (None, "continue"):
+                            break
+                        advance()
+            return None
     return None
+
+
+def _is_reshaped(machine: Machine, turn: Sequence[HostLaunch], following: Sequence[HostLaunch]) -> bool:
+    """Whether a turn of a loop launches a kernel with other blocks, or other shared memory, than the one before."""
+
+    def shape(launch: HostLaunch) -> list[Number | None]:
+        values = [*(one.value for one in launch.block.members.values()), launch.shared]
+        return [machine.known(one) for one in values]
+
+    pairs = ((one, other) for one in turn for other in following if one.place == other.place)
+    return any(shape(one) != shape(other) for one, other in pairs)
+
+
+@contextmanager
+def _for_shapes_alone(machine: Machine) -> Iterator[None]:
+    """Further turns of a loop for the shapes of their launches alone: `for (int threads : {32, 64, …, 1024})`."""
+    steps, around, facts = machine.steps, machine.further_turn, len(machine.facts)
+    machine.further_turn = True
+    machine.repeating += 1
+    try:
+        with suppress(PathEnd):
+            yield
+    finally:
+        machine.steps, machine.further_turn = steps, around
+        machine.repeating -= 1
+        del machine.facts[facts:]
 
 
 def _multiplies(condition: Node, loop: Node, scope: Scope) -> bool:
@@ -185,12 +225,17 @@ def _range(machine: Machine, node: Node, scope: Scope) -> Signal:
     value = evaluate(machine, listed, scope)
     cells = value.cells if isinstance(value, Items) else [Cell(Unknown())]
     launches = bool(machine.program.sites(scope.source, body))
-    for cell in cells[: 1 if launches else _MOST_TURNS]:
+
+    def entered(cell: Cell) -> Scope:
         inner = scope.inner()
         if variable is not None:
             kind = variable.type if plain(variable.type) != "auto" else "int"
             held = assigned(machine, variable.name, kind, cell.value)
             inner.variables[variable.name] = cell if variable.reference and held is cell.value else Cell(held, kind)
+        return inner
+
+    for cell in cells[: 1 if launches else _MOST_TURNS]:
+        inner = entered(cell)
         machine.repeating += launches
         try:
             signal = execute(machine, body, inner)
@@ -199,5 +244,10 @@ def _range(machine: Machine, node: Node, scope: Scope) -> Signal:
         if isinstance(signal, Returned):
             return signal
         if signal == "break":
-            break
+            return None
+    if launches:
+        with _for_shapes_alone(machine):
+            for cell in cells[1:_MOST_TURNS]:
+                if execute(machine, body, entered(cell)) not in (None, "continue"):
+                    break
     return None

@@ -77,6 +77,11 @@ class Machine:
     globals: dict[str, Cell] = field(default_factory=dict)
     # lambdas that launch something and that nobody has called yet
     waiting: dict[Site, Closure] = field(default_factory=dict)
+    # launches of further turns of a loop that makes them in another shape each turn: nothing else is kept of those
+    further: list[HostLaunch] = field(default_factory=list)
+    further_turn: bool = False  # whether such a turn is run
+    # (a branch, its condition) → what its script had a run take, though the condition's usual value is another
+    forced: dict[tuple[Site, Term], int] = field(default_factory=dict)
     supposed: set[str] = field(default_factory=set)  # symbols that were given a value so that a loop could be run
     steps: int = 0
     depth: int = 0
@@ -154,22 +159,37 @@ class Machine:
         else:
             open_ones = [number for number, end in enumerate(ends) if not end] or [0]
             taken = next((number for number in open_ones if number in others), open_ones[0])
-        if others or (known is None and any(source_sites)):
-            taken = self._decided(place, taken, others, source_sites if known is None else ())
+        if (before := self._forced(place, condition)) is not None:
+            taken = before
+        elif others or (known is None and any(source_sites)):
+            taken = self._decided(place, taken, others, source_sites if known is None else (), condition)
         if isinstance(condition, Term):
             self.facts.append((condition, taken == 0))
         return taken
 
+    def _forced(self, place: Site, condition: Value) -> int | None:
+        """What the run took before against the same condition's usual value: a number is the same in the next turn."""
+        return self.forced.get((place, condition)) if isinstance(condition, Term) else None
+
     def _decided(
-        self, place: Site, taken: int, others: Mapping[int, frozenset[Site]], open_sites: Sequence[frozenset[Site]]
+        self,
+        place: Site,
+        taken: int,
+        others: Mapping[int, frozenset[Site]],
+        open_sites: Sequence[frozenset[Site]],
+        condition: Value,
     ) -> int:
         """What a run takes, as its script has it as far as that goes; kept as a decision.
 
         Args:
             open_sites: by branch, what it may launch, where the condition is not known.
         """
+        if self.further_turn:
+            return taken
         if len(self.decisions) < len(self.script):
-            taken = self.script[len(self.decisions)]
+            usual, taken = taken, self.script[len(self.decisions)]
+            if isinstance(condition, Term) and condition.op != "number" and not open_sites and usual != taken:
+                self.forced[place, condition] = taken
         left = {number: sites for number, sites in others.items() if number != taken}
         alike = [number for number, sites in enumerate(open_sites) if sites and number != taken]
         self.decisions.append(Decision(place, taken, left, alike))
@@ -189,8 +209,10 @@ class Machine:
             first = next((index for index, one in enumerate(source_sites) if one - self.sites), -1)
             taken = default if known is not None or first < 0 else first
         others = {number: sites for number, sites in enumerate(source_sites) if sites - self.sites}
-        if others or known is None:
-            taken = self._decided(place, taken, others, source_sites if known is None else ())
+        if (before := self._forced(place, value)) is not None:
+            taken = before
+        elif others or known is None:
+            taken = self._decided(place, taken, others, source_sites if known is None else (), value)
         if 0 <= taken < len(keys) and isinstance(value, Term) and isinstance(keys[taken], Term):
             self.facts.append((terms.combined("==", value, keys[taken]), True))  # type: ignore[arg-type]
         return taken

@@ -21,7 +21,7 @@ from wmmadiag.subject.drafts.accumulators import computes_in
 from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.handed_on import taken_otherwise
 from wmmadiag.subject.drafts.recognise import contradicts
-from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.drafts.sizes import UNUSUAL
 from wmmadiag.subject.readings import other_readings
 from wmmadiag.subject.rereading import nearness, reread, unwritten
 from wmmadiag.subject.verdict import judge_case
@@ -188,7 +188,7 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
 def _is_right_everywhere(session: CardSession, work: ReadingWork) -> bool:
     card = session.card
     for case in card.cases:
-        if case.name == RAGGED:
+        if case.name in UNUSUAL:
             continue
         result, _, _ = run_case(session, case, card.variants[0], None, "")
         work.ran(result.warp_instructions, elements(card)(case))
@@ -247,7 +247,7 @@ def _of_card(name: str, card: Card, session: CardSession, tried: TriedReading) -
 
 def ran_last(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | None:
     """The last usual case of a card, the one in which most extents differ, as the kernel left it; None if it dies."""
-    last = tuple([case for case in card.cases if case.name != RAGGED][-1:])
+    last = tuple([case for case in card.cases if case.name not in UNUSUAL][-1:])
     return _ran(session, replace(card, cases=last), work)
 
 
@@ -255,7 +255,7 @@ def _ran(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | Non
     """The first case of a card that runs to its end, as the kernel left it."""
     variant = card.variants[0]
     for case in card.cases:
-        if case.name == RAGGED:
+        if case.name in UNUSUAL:
             continue
         if work.over:
             return None

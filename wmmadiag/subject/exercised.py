@@ -28,7 +28,7 @@ from wmmadiag.subject.check import run_case
 from wmmadiag.subject.drafts.guess import distance_for
 from wmmadiag.subject.drafts.model import CardDraft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
-from wmmadiag.subject.drafts.sizes import RAGGED, unguarded_sizes
+from wmmadiag.subject.drafts.sizes import RAGGED, UNUSUAL, unguarded_sizes
 
 _WARP, _SEVERAL = 32, 128  # threads of a block
 _PARTS, _UNEVEN, _BLOCKS = (2,), 3, (3, 4, 5)  # that are tried besides what was taken
@@ -49,7 +49,7 @@ def tried_at_all(card: Card, report: KernelReport, session: CardSession) -> Kern
 def _of_unguarded(card: Card, report: KernelReport, session: CardSession) -> KernelReport:
     """The report, with what was seen at sizes that the grid rounds up for and no line compares an index with."""
     draft, given = card.derivation.draft, card.derivation.options.symbols
-    usual = [case for case in card.cases if case.name != RAGGED]
+    usual = [case for case in card.cases if case.name not in UNUSUAL]
     if not usual or not _is_launched(card):
         return report
     values = {name: f"{number:g}" for name, number in usual[-1].symbols.items() if isinstance(number, int | float)}
@@ -92,7 +92,7 @@ def _of_counted(card: Card, session: CardSession) -> Problem | None:
     """
     kernel = card.derivation.kernel
     for name, case in product(kernel.counted, card.cases):
-        if case.name == RAGGED or name in card.derivation.options.symbols:
+        if case.name in UNUSUAL or name in card.derivation.options.symbols:
             continue
         taken = kernel.usual.get(name)
         for count, other in _counted_otherwise(card, case, name):

@@ -21,7 +21,7 @@ from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_session import CardSession, most_tried, session_for, usual_backend
 from wmmadiag.subject.drafts.device_variables import set_by_the_host
 from wmmadiag.subject.drafts.other_sizes import resized_cards
-from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.drafts.sizes import RAGGED, UNUSUAL
 from wmmadiag.subject.unsaid import unsaid_meanings
 
 _OTHER_SIZES = 2
@@ -104,7 +104,7 @@ def _asks_of_right(report: KernelReport) -> bool:
 
 def _is_read_right(report: KernelReport) -> bool:
     """Whether all numbers are right, those at ragged sizes aside: what is wrong then is so under any reading."""
-    usual = [case for case in report.cases if case.case != RAGGED]
+    usual = [case for case in report.cases if case.case not in UNUSUAL]
     return bool(usual) and all(
         case.problem is None
         and not case.overwritten
@@ -232,7 +232,8 @@ def _with_problem_noted(case: CaseResult) -> CaseResult:
 
 def _sizes_known(card: Card) -> bool:
     """Whether the user said all sizes."""
-    given = {*card.derivation.options.symbols, *card.derivation.draft.fixed}
+    draft = card.derivation.draft
+    given = {*card.derivation.options.symbols, *draft.fixed, *draft.varied}
     return all(set(case.symbols) <= given for case in card.cases)
 
 

@@ -199,6 +199,7 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
             for one in kernel.parameters
         ),
         tiling=kernel.tiling.renamed(own),
+        other_shape=replace(kernel.other_shape, tiling=kernel.other_shape.tiling.renamed(own)),
     )
     result = draft(renamed, operation, replace(wishes, layouts=meant.layouts, hides=meant.hides))
     for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):
@@ -233,7 +234,7 @@ def _is_counted(drafted: CardDraft, argument: DraftArgument, kernel: SourceKerne
     parameter = argument.parameter
     if parameter.pointer or parameter.value or parameter.unread or is_real(parameter) or argument.reason != PASSED:
         return False
-    unknown = unknown_symbols(drafted, argument.value, ())
+    unknown = unknown_symbols(drafted, argument.value, kernel.varied)
     return bool(unknown) and unknown == set(names_in(argument.value)) and not unknown & set(kernel.counted)
 
 
@@ -343,7 +344,7 @@ def _host_symbols(drafted: CardDraft, kernel: SourceKernel, optional: str) -> li
     if kernel.machine is None:
         return []
     over = {name for text in drafted.grid for name in names_in(text)}
-    unknown = unknown_symbols(drafted, " + ".join(sorted(over - {TODO})), ())
+    unknown = unknown_symbols(drafted, " + ".join(sorted(over - {TODO})), kernel.varied)
     names = kernel.machine.names
     return [name for name in names if name in unknown or (optional and name == optional and name in over)]
 

@@ -69,6 +69,9 @@ def draft(kernel: SourceKernel, operation: str, wishes: Wishes | None = None) ->
     note_facts(result, kernel, meant, spoken_of(result))
     ask_shared(result, {*result.fixed, *wishes.symbols, *spoken_of(result)})
     _untold(result, wishes, kernel)
+    if kernel.other_shape.numbers and kernel.varied <= meant.usual.keys() - wishes.symbols.keys():
+        result.varied = kernel.varied
+        result.other_shape = draft(kernel.in_other_shape(), operation, wishes)
     return result
 
 

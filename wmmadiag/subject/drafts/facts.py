@@ -32,13 +32,14 @@ def note_facts(result: CardDraft, kernel: SourceKernel, meant: Meanings, spoken:
         return
     own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *spoken}
     constants = {name: terms.number(value) for name, value in kernel.usual.items() if name not in own}
+    shaped = {name: terms.number(kernel.usual[name]) for name in kernel.varied & meant.usual.keys()}
     for condition, holds in kernel.launch.facts:
         result.facts.append((terms.replaced(meant.card(condition), constants), holds))
     for cell in kernel.launch.grid.members.values():
         if isinstance(cell.value, Term):
-            _divided(result, meant.card(cell.value))
+            _divided(result, terms.replaced(meant.card(cell.value), shaped))
     for condition, _ in result.facts:
-        _divided(result, condition)
+        _divided(result, terms.replaced(condition, shaped))
 
 
 def _guards(result: CardDraft, kernel: SourceKernel) -> None:

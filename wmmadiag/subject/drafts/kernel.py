@@ -44,6 +44,7 @@ from wmmadiag.subject.drafts.likeliest_launch import (
     name_expression,
     other_instantiations,
 )
+from wmmadiag.subject.drafts.other_shape import OtherShape, other_numbers
 from wmmadiag.subject.drafts.structs import taken_apart
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 from wmmadiag.subject.together import LaunchSteps
@@ -98,6 +99,15 @@ class SourceKernel:
     counted: tuple[str, ...] = ()  # host symbols of which nobody says a value, and one was taken
     beside: tuple[str, ...] = ()  # other kernels that host code launches, where nobody said which one is meant
     together: LaunchSteps | None = None  # of the kernels of one host function that are judged as one: what it launches
+    # another shape in which host code launches it, too; varied: the host symbols that are other numbers in it
+    other_shape: OtherShape = field(default_factory=OtherShape)
+    varied: frozenset[str] = frozenset()
+
+    def in_other_shape(self) -> SourceKernel:
+        """The kernel as host code launches it in another shape, too."""
+        assert self.machine is not None
+        machine = replace(self.machine, usual={**self.machine.usual, **self.other_shape.numbers})
+        return replace(self, machine=machine, tiling=self.other_shape.tiling, other_shape=OtherShape())
 
     @property
     def usual(self) -> SymbolValues:
@@ -218,6 +228,12 @@ def read_kernel(
     others = tuple(further)
     if not (given or commented or launched):
         others = most_telling_first(named, other_instantiations(own, function, named))
+    other = OtherShape()
+    said = source.options
+    if not (launched or commented or said.grid or said.block or said.shared):
+        numbers = other_numbers(launch, run, host.runs, _launch_bounds(function), constants)
+        threads = threads_along_x(launch, replace(machine, usual={**machine.usual, **numbers}))
+        other = OtherShape(numbers, tiling(program, function, constants, threads)) if numbers else other
     own_names = {one.name for one in function.function.parameters}
     outer = (program.variables.keys() | program.macros.keys()) - own_names
     products = tuple(one for one in run.events if isinstance(one, Product)) if run is not None else ()
@@ -244,6 +260,8 @@ def read_kernel(
         stages,
         others,
         beside=beside,
+        other_shape=other,
+        varied=frozenset(other.numbers),
     )
 
 

@@ -116,7 +116,9 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
         if name in result.by_symbol or name in divided:
             continue
         known = kernel.usual.get(name)
-        if known is not None and not _measures(kernel, name):
+        if known is not None and name in kernel.varied and not _is_of_the_operation(name, operation):
+            result.usual[name] = known
+        elif known is not None and not _measures(kernel, name):
             # What is no extent: a tile's size, a number of threads. It is as host code has it.
             result.by_symbol[name] = terms.number(known)
         elif (told := _told_by_names(kernel, name, operation, result)) is not None:
@@ -134,6 +136,13 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
     if not made.keys() & (spoken | result.fixed.keys()):  # nothing else says how large what it takes is: one tile
         result.fixed |= made
     return result
+
+
+def _is_of_the_operation(name: str, operation: str) -> bool:
+    """Whether a card's expressions mean something else by a host symbol's name."""
+    known = OPERATIONS[operation]
+    cases = (one for case in known.cases for one in case)
+    return name in {"S", *known.symbols, *known.extents, *known.parameters, *cases}
 
 
 def _free_of_tiles(result: Meanings, kernel: SourceKernel) -> None:

@@ -75,6 +75,8 @@ class CardDraft:
     # symbols that nothing tells, with their meaning: a drafted value is a mere example
     unstated: dict[str, str] = field(default_factory=dict)
     switched: list[str] = field(default_factory=list)  # flags that are on by their names alone, each a clause
+    other_shape: CardDraft | None = None  # of the same kernel, in another shape in which host code launches it, too
+    varied: frozenset[str] = frozenset()  # symbols that are other numbers there, sizes of blocks for one
 
     def holding(self, role: str) -> DraftArgument | None:
         """The argument that has a role."""

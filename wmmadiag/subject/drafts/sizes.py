@@ -13,13 +13,16 @@ from dataclasses import replace
 from itertools import product
 
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.terms import Term
+from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.drafts.model import CardDraft
 
 _NAMES = ("small", "tiles")
 RAGGED = "tail"
+OTHER_SHAPE = "launch"  # the kernel as host code launches it in another shape, too
+UNUSUAL = frozenset({RAGGED, OTHER_SHAPE})
+"""Cases that tell nothing of what a kernel is meant to compute: it is judged in them as it is read by the others."""
 _MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
 _USUAL_TILE = 64
 _USUAL_REST = 16  # vectors of 16 bytes stay whole
@@ -33,6 +36,8 @@ _LARGEST_NAMED = 1 << 16
 _FEW = 3  # matrices, where an operation's own cases have one
 _WHOLE, _PART = 8, 2  # heads, and those of keys: neither index // 4 is index // 2, nor either of them index % 2
 _SIDES = 8  # of an area of a tile
+_COUNTED = 4  # a size up to this counts heads or matrices
+_MOST_ELEMENTS, _MOST_IN_SHAPE = 1 << 22, 2e8  # of a case of another shape: the product of its sizes, its operations
 _LARGEST_USUAL = 96  # a size up to this is taken as it is
 
 Sizes = dict[str, str]
@@ -59,7 +64,48 @@ def cases(
             found.append((name, values))
     ragged = _ragged(draft, found[-1][1] if found else {}, given)
     every = [*found, (RAGGED, ragged)] if ragged else found
+    if found and (other := _in_other_shape(draft, given, tile, batched)):
+        every = [*every, (OTHER_SHAPE, other)]
     return [(name, _alike(draft, values, used | {*draft.fixed, *given})) for name, values in every]
+
+
+def _in_other_shape(draft: CardDraft, given: Mapping[str, str], tile: int, batched: bool) -> Sizes:
+    """The sizes of a case in which host code's other shape is launched, its symbols among them; empty for none.
+
+    An extent is as large beside a block as host code has it: what is launched over whole blocks takes no part of one.
+    """
+    other = draft.other_shape
+    if other is None or draft.varied & given.keys():
+        return {}
+    shaped = replace(
+        draft, other_shape=None, usual=other.usual, facts=other.facts, tiles=other.tiles, steps=other.steps,
+        strides=other.strides,
+    )  # fmt: skip
+    values = [one for name, one in cases(shaped, given, tile=tile, batched=batched) if name in _NAMES][-1]
+    numbers = {name: int(text) for name, text in values.items() if text.isdecimal()}
+    blocks = [_blocks(draft, text, numbers) for text in draft.block]
+    if None in blocks or any(numbers.get(name) != other.usual[name] for name in draft.varied):
+        return {}
+    firm, threads = {*draft.fixed, *given}, int(math.prod(one for one in blocks if one is not None))
+    for symbol in [one for one in numbers if one in OPERATIONS[draft.operation].extents and one not in firm]:
+        alike = next((group for group in draft.equal if symbol in group), {symbol}) & numbers.keys() - firm
+        numbers |= dict.fromkeys(alike, beside_block(numbers[symbol], other.usual.get(symbol), threads))
+    work = _operations(draft, numbers)
+    whole = math.prod(number for name, number in numbers.items() if name not in draft.varied)
+    if whole > _MOST_ELEMENTS if work == math.inf else work > _MOST_IN_SHAPE:
+        return {}
+    if any(_holds(one, draft, numbers) is False for one in other.facts if _about(one[0], numbers)):
+        return {}
+    return values | {name: str(number) for name, number in numbers.items()}
+
+
+def beside_block(size: int, usual: Number | None, threads: int) -> int:
+    """A size that is less than a block's threads where the source's own is, with the same rest by them where not."""
+    if isinstance(usual, int):
+        if usual < threads:
+            return size if size < threads else usual
+        return max(size // threads, 1) * threads + usual % threads
+    return -(-size // threads) * threads if size > _COUNTED else size
 
 
 def _alike(draft: CardDraft, values: Sizes, said: Collection[str]) -> Sizes:
@@ -74,7 +120,7 @@ def _alike(draft: CardDraft, values: Sizes, said: Collection[str]) -> Sizes:
 
 def probed_sizes(draft: CardDraft, given: Mapping[str, str], *, tile: int, batched: bool) -> list[tuple[str, Sizes]]:
     """One case of several such tiles, whose extents differ so that one is not taken for another."""
-    name, values = [one for one in cases(draft, given, batched=batched) if one[0] != RAGGED][-1]
+    name, values = [one for one in cases(draft, given, batched=batched) if one[0] not in UNUSUAL][-1]
     seen: set[str] = set()
     firm = {*draft.fixed, *given, *(symbol for group in draft.equal for symbol in group)}
     firm |= unvaried(draft.operation)

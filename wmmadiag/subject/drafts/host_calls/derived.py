@@ -6,6 +6,8 @@ is WRONG only where names leave no doubt that the functions say what it should c
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 import shlex
@@ -28,7 +30,7 @@ from wmmadiag.subject.drafts.host_calls.readings import may_write, readings
 from wmmadiag.subject.drafts.host_calls.sizes import size_sets
 from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, surely_wrong, weight
 from wmmadiag.subject.drafts.kernel import SourceKernel
-from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.drafts.sizes import OTHER_SHAPE, RAGGED, beside_block
 from wmmadiag.subject.drafts.text import parsed_card
 from wmmadiag.subject.host_functions.probe import Probed, Question
 from wmmadiag.subject.host_functions.text import host_function
@@ -165,7 +167,8 @@ class _Held:
                     if question:
                         tries.asked = question
                         break
-                    return self._with_ragged(one, told, tries)
+                    whole = self._with_ragged(one, told, tries)
+                    return whole if whole is None else self._with_other_shape(one, whole)
                 if tries.runs >= _MOST_RUNS or tries.instructions >= _MOST_INSTRUCTIONS:
                     break
         return None
@@ -239,6 +242,30 @@ class _Held:
                 return replace(other, assumed=card.assumed, cases=(*card.cases, *other.cases))
             tries.ragged = " ".join(f"{name}={value}" for name, value in ragged.items())
             return None
+        return card
+
+    def _with_other_shape(self, candidate: Candidate, card: Card) -> Card:
+        """A right card with a case of another shape in which host code launches the kernel, too."""
+        kernel = self.kernel
+        shape = {name: int(one) for name, one in kernel.other_shape.numbers.items()}
+        sizes = {name: _number(str(value)) for name, value in card.cases[0].symbols.items()}
+        sizes = {name: one for name, one in sizes.items() if not name.startswith("elements_of_")}
+        if not shape or not shape.keys() <= sizes.keys() or shape.keys() & self.source.options.symbols.keys():
+            return card
+        try:
+            threads = int(math.prod(evaluate(text, {**sizes, **shape}.__getitem__) for text in self.launched.block))
+        except (ExpressionError, KeyError, ValueError, ArithmeticError):
+            return card
+        fixed = self.source.options.symbols.keys() | self._threads() | shape.keys()
+        for name in self._extents(candidate):
+            if isinstance(size := sizes.get(name), int) and name not in fixed:
+                sizes[name] = beside_block(size, kernel.usual.get(name), threads)
+        if not self._is_affordable(sizes | shape):
+            return card
+        with contextlib.suppress(WmmadiagError):
+            for other, _ in self._cards_at(candidate, sizes | shape, OTHER_SHAPE):
+                if other.assumed == card.assumed[1:]:
+                    return replace(card, cases=(*card.cases, *other.cases))
         return card
 
     def _threads(self) -> frozenset[str]:
