@@ -114,6 +114,7 @@ class EmulatorOptions:
     sample: int = 0
     # address of a 64-bit number that counts the blocks that have begun, for a look at a long launch; 0: none
     begun: int = 0
+    multiprocessors: int = 0  # that the blocks take turns on, as %smid tells; 0: each has one of its own
     check_table: tuple[int, ...] = ()  # what a native check takes from Python; only provenance has one
     # poison, register_poison: what memory and registers hold that nothing has written
     poison: int = POISON
@@ -180,6 +181,7 @@ class EmulatedKernel:
             **({"last_block_first": True} if options.last_block_first else {}),
             **({"sample": options.sample} if options.sample else {}),
             **({"begun": options.begun} if options.begun else {}),
+            **({"multiprocessors": options.multiprocessors} if options.multiprocessors else {}),
             **({"fresh": fresh} if (fresh := unwritten(launch, extents, bool(options.checks))) else {}),
         )
         seconds = time.perf_counter() - start

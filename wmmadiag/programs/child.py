@@ -52,7 +52,7 @@ class _LaunchRecord(ctypes.Structure):
         ("kernel", ctypes.c_int32), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
         ("shared", ctypes.c_uint64), ("parameters", ctypes.c_void_p), ("parameter_bytes", ctypes.c_uint64),
         ("file", ctypes.c_char_p), ("line", ctypes.c_int32), ("cluster", ctypes.c_uint32),
-        ("stream", ctypes.c_uint64),
+        ("stream", ctypes.c_uint64), ("multiprocessors", ctypes.c_uint64),
     )  # fmt: skip
 
 
@@ -207,7 +207,10 @@ class Served:
         checks = select(spec.checks)
         budget = Budget(spec.instructions, spec.seconds)
         progress = BlockProgress(shared=self.shared)
-        how = EmulatorOptions(threads=spec.threads, budget=budget, checks=native_names(checks), begun=progress.address)
+        how = EmulatorOptions(
+            threads=spec.threads, budget=budget, checks=native_names(checks), begun=progress.address,
+            multiprocessors=self.properties["multiProcessorCount"],
+        )  # fmt: skip
         self.device = DeviceHalf(
             self.program.units, spec.options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
             self.runtime.wmmadiag_view, self.stack_bytes, spec.use_cache, self.program.registers,
@@ -285,8 +288,9 @@ class Served:
         packed = asked.cluster
         cluster = (packed & 255, packed >> 8 & 255, packed >> 16) if packed else None
         request = Request(
-            kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream), cluster
-        )
+            kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream), cluster,
+            asked.multiprocessors,
+        )  # fmt: skip
         error, instructions[0] = self.run(request)
         return error
 
@@ -336,10 +340,17 @@ class Served:
         return error, instructions
 
     def property(self, name: bytes) -> int:
-        """A property of the device, or "registers:3", those of a kernel as ptxas allocates them."""
-        what, _, number = name.decode().partition(":")
+        """A property of the device; or "registers:3", those of a kernel as ptxas allocates them, "kernels:1", how many
+        a module has, and "kernel:1:0", where the name of one of them stands."""
+        what, *numbers = name.decode().split(":")
         if what == "registers":
-            return int(self.device.kernels[int(number)].registers)
+            return int(self.device.kernels[int(numbers[0])].registers)
+        if what in ("kernels", "kernel"):
+            entries = self.device.modules[int(numbers[0]) - 1].compilation.entries
+            if what == "kernels":
+                return len(entries)
+            self.kept.append(held := ctypes.create_string_buffer(entries[int(numbers[1])].name.encode()))
+            return ctypes.addressof(held)
         return self.properties.get(what, 0)
 
     def captured(self, request: Request, memory: Sequence[DeviceMemory]) -> Callable[[], None]:

@@ -172,7 +172,7 @@ bool format(Warp& warp, unsigned lane, const std::string& pattern, std::uint64_t
         } else if (kind == 'p') {
             std::uint64_t value = 0;
             if (!arguments.next(value)) return false;
-            append(to, "%#llx", static_cast<unsigned long long>(value));
+            append(to, spec + kind, reinterpret_cast<const void*>(value));
         } else if (kind == 's') {
             std::uint64_t address = 0;
             std::string text;

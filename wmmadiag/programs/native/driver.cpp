@@ -221,6 +221,27 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t count,
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUstream stream) {
     return filled(to, value, 4, count, stream, "cuMemsetD32Async");
 }
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, std::size_t count, CUstream stream) {
+    return filled(to, value, 2, count, stream, "cuMemsetD16Async");
+}
+static CUresult filled_rows(CUdeviceptr to, std::size_t pitch, unsigned value, unsigned size, std::size_t width, std::size_t height, CUstream stream,
+                            const char* what) {
+    WMMADIAG_LOCKED;
+    const cudaMemsetParams p{pointer(to), pitch, value, size, width, height};
+    return result(submit(stream, [=] { return fill_elements(p, what); }, cudaGraphNodeTypeMemset));
+}
+CUresult cuMemsetD2D16_v2(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width, std::size_t height) {
+    return filled_rows(to, pitch, value, 2, width, height, nullptr, "cuMemsetD2D16");
+}
+CUresult cuMemsetD2D32_v2(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width, std::size_t height) {
+    return filled_rows(to, pitch, value, 4, width, height, nullptr, "cuMemsetD2D32");
+}
+CUresult cuMemsetD2D16Async(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width, std::size_t height, CUstream stream) {
+    return filled_rows(to, pitch, value, 2, width, height, stream, "cuMemsetD2D16Async");
+}
+CUresult cuMemsetD2D32Async(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width, std::size_t height, CUstream stream) {
+    return filled_rows(to, pitch, value, 4, width, height, stream, "cuMemsetD2D32Async");
+}
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
     return result(cudaMemcpy(pointer(to), pointer(from), bytes, cudaMemcpyDefault));
 }
@@ -267,6 +288,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
     made->name = name;
     made->module = module;
     made->info.body = reinterpret_cast<std::uint64_t>(made.get());
+    known_by_handle(made.get(), made->info);
     *function = reinterpret_cast<CUfunction>(made.release());
     return CUDA_SUCCESS;
 }

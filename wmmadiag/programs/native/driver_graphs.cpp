@@ -67,6 +67,48 @@ CUresult cuGraphAddHostNode(CUgraphNode* to, CUgraph graph, const CUgraphNode* a
     const auto params = call_of(*p);
     return result(cudaGraphAddHostNode(to, graph, after, count, &params));
 }
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec graph, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) {
+    const auto params = driver_fill(*p);
+    return result(cudaGraphExecMemsetNodeSetParams(graph, node, &params));
+}
+CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* p) {
+    const auto params = call_of(*p);
+    return result(cudaGraphHostNodeSetParams(node, &params));
+}
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec graph, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* p) {
+    const auto params = call_of(*p);
+    return result(cudaGraphExecHostNodeSetParams(graph, node, &params));
+}
+CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* to) {
+    cudaHostNodeParams params{};
+    const auto error = cudaGraphHostNodeGetParams(node, &params);
+    to->fn = params.fn;
+    to->userData = params.userData;
+    return result(error);
+}
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* to) {
+    cudaMemsetParams p{};
+    const auto error = cudaGraphMemsetNodeGetParams(node, &p);
+    *to = {reinterpret_cast<CUdeviceptr>(p.dst), p.pitch, p.value, p.elementSize, p.width, p.height};
+    return result(error);
+}
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* to, cuuint64_t* id, CUgraph* graph, const CUgraphNode** after,
+                                   const CUgraphEdgeData** edges, std::size_t* count) {
+    auto found = cudaStreamCaptureStatusNone;
+    unsigned long long number = 0;
+    if (edges != nullptr) *edges = nullptr;
+    const auto error = cudaStreamGetCaptureInfo(stream, &found, &number, graph, after, nullptr, count);
+    *to = static_cast<CUstreamCaptureStatus>(found);
+    if (id != nullptr) *id = number;
+    return result(error);
+}
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes, const CUgraphEdgeData*, std::size_t count, unsigned flags) {
+    return result(cudaStreamUpdateCaptureDependencies(stream, nodes, nullptr, count, flags));
+}
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData*, std::size_t count,
+                                     CUstreamCaptureMode mode) {
+    return result(cudaStreamBeginCaptureToGraph(stream, graph, after, nullptr, count, static_cast<cudaStreamCaptureMode>(mode)));
+}
 CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*, std::size_t count) {
     return result(cudaGraphAddDependencies(graph, from, to, nullptr, count));
 }

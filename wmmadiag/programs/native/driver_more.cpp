@@ -31,9 +31,8 @@ std::byte* begin_of(CUmemorytype type, const void* host_memory, CUdeviceptr devi
     return base + y * pitch + x;
 }
 
-CUresult copy_2d(const CUDA_MEMCPY2D* p, bool waits, CUstream stream, const char* name) {
-    if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY || p->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-        return refused(name, "arrays of textures are not emulated", "copy between plain memory", CUDA_ERROR_NOT_SUPPORTED);
+CUresult copy_2d(const CUDA_MEMCPY2D* p, bool waits, CUstream stream) {
+    if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY || p->dstMemoryType == CU_MEMORYTYPE_ARRAY) return copy_with_arrays(*p, waits, stream);
     const auto from_pitch = p->srcPitch != 0 ? p->srcPitch : p->WidthInBytes, to_pitch = p->dstPitch != 0 ? p->dstPitch : p->WidthInBytes;
     const auto* from = begin_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, from_pitch);
     auto* to = begin_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, to_pitch);
@@ -45,6 +44,16 @@ CUresult copy_2d(const CUDA_MEMCPY2D* p, bool waits, CUstream stream, const char
     const auto kind = kind_of(p->dstMemoryType, p->srcMemoryType);
     if (waits) return result(cudaMemcpy2D(to, to_pitch, from, from_pitch, p->WidthInBytes, p->Height, kind));
     return result(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, p->WidthInBytes, p->Height, kind, stream));
+}
+
+cudaLaunchConfig_t config_of(const CUlaunchConfig& one) {
+    static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute));
+    return {{one.gridDimX, one.gridDimY, one.gridDimZ},
+            {one.blockDimX, one.blockDimY, one.blockDimZ},
+            one.sharedMemBytes,
+            one.hStream,
+            reinterpret_cast<cudaLaunchAttribute*>(one.attrs),
+            one.numAttrs};
 }
 
 }  // namespace
@@ -110,6 +119,16 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
     *can = 0;
     return CUDA_SUCCESS;
 }
+CUresult cuCtxDisablePeerAccess(CUcontext) { return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED; }
+CUresult cuCtxSetFlags(unsigned) { return CUDA_SUCCESS; }
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig* config) {
+    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxGetId(CUcontext, unsigned long long* id) {
+    *id = 1;
+    return CUDA_SUCCESS;
+}
 CUresult cuDeviceGetUuid_v2(CUuuid* to, CUdevice) {
     std::memcpy(to->bytes, "wmmadiag emulator", sizeof to->bytes);
     return CUDA_SUCCESS;
@@ -148,9 +167,9 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes, CUdevice
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes) {
     return result(cudaMemcpyPeer(pointer(to), 0, pointer(from), 0, bytes));
 }
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* p) { return copy_2d(p, true, nullptr, "cuMemcpy2D"); }
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* p) { return copy_2d(p, true, nullptr, "cuMemcpy2DUnaligned"); }
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* p, CUstream stream) { return copy_2d(p, false, stream, "cuMemcpy2DAsync"); }
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* p) { return copy_2d(p, true, nullptr); }
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* p) { return copy_2d(p, true, nullptr); }
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* p, CUstream stream) { return copy_2d(p, false, stream); }
 CUresult cuMemsetD2D8_v2(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width, std::size_t height) {
     return result(cudaMemset2D(pointer(to), pitch, value, width, height));
 }
@@ -164,6 +183,17 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfun
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* threads, CUfunction function, CUoccupancyB2DSize shared_of, std::size_t shared,
                                                    int limit, unsigned) {
     return cuOccupancyMaxPotentialBlockSize(grid, threads, function, shared_of, shared, limit);
+}
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, CUfunction function, int blocks, int threads) {
+    return result(cudaOccupancyAvailableDynamicSMemPerBlock(bytes, function, blocks, threads));
+}
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function, const CUlaunchConfig* config) {
+    const auto runtime_config = config_of(*config);
+    return result(cudaOccupancyMaxActiveClusters(clusters, function, &runtime_config));
+}
+CUresult cuOccupancyMaxPotentialClusterSize(int* blocks, CUfunction function, const CUlaunchConfig* config) {
+    const auto runtime_config = config_of(*config);
+    return result(cudaOccupancyMaxPotentialClusterSize(blocks, function, &runtime_config));
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra) {
     return launch_function(function, {config->gridDimX, config->gridDimY, config->gridDimZ},

@@ -38,10 +38,11 @@ struct Node {
     cudaMemcpy3DParms copied{};     // of a copy, of a fill, of a call of the host: for the program to ask
     cudaMemsetParams filled{};
     cudaHostNodeParams called{};
-    std::shared_ptr<Graph> child;          // that it is made of
-    std::shared_ptr<const Choice> choice;  // of a conditional node
-    cudaEvent_t event = nullptr;           // that it records, or waits for
-    cudaMemAllocNodeParams allocation{};   // memory that it makes, or gives back (`dptr` alone)
+    std::shared_ptr<Graph> child;                    // that it is made of
+    std::shared_ptr<const Choice> choice;            // of a conditional node
+    cudaEvent_t event = nullptr;                     // that it records, or waits for
+    cudaMemAllocNodeParams allocation{};             // memory that it makes, or gives back (`dptr` alone)
+    std::map<int, cudaLaunchAttributeValue> wishes;  // of a kernel, by their attributes, for the program to ask
     std::vector<std::byte> arguments;
     std::vector<void*> addresses;
     Clock clock;               // after its last run
@@ -71,6 +72,7 @@ void join(Capture& to, const Capture& from);
 
 struct GraphHandle {
     std::shared_ptr<Graph> graph;
+    unsigned long long flags = 0;  // that it was instantiated with
 };
 cudaGraph_t handle_of(std::shared_ptr<Graph> graph);
 

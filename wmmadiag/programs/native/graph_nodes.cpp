@@ -236,15 +236,23 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, cudaLaunchAttr
     if (attribute == cudaLaunchAttributeCooperative && value->cooperative != 0)
         return not_for_nodes("cudaGraphKernelNodeSetAttribute", "a node cannot be made a cooperative launch here",
                              "capture the kernel from cudaLaunchCooperativeKernel");
+    node_of(node)->wishes[attribute] = *value;
     return status();
 }
-cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID, cudaLaunchAttributeValue* value) {
+cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID attribute, cudaLaunchAttributeValue* value) {
     WMMADIAG_LOCKED;
     if (node == nullptr || value == nullptr || node_of(node)->type != cudaGraphNodeTypeKernel) return failed(cudaErrorInvalidValue);
-    *value = {};
+    const auto& wishes = node_of(node)->wishes;
+    const auto known = wishes.find(attribute);
+    *value = known != wishes.end() ? known->second : cudaLaunchAttributeValue{};
     return status();
 }
-cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t, cudaGraphNode_t) { return status(); }
+cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t from, cudaGraphNode_t to) {
+    WMMADIAG_LOCKED;
+    if (from == nullptr || to == nullptr) return failed(cudaErrorInvalidValue);
+    node_of(to)->wishes = node_of(from)->wishes;
+    return status();
+}
 
 cudaError_t cudaUserObjectCreate(cudaUserObject_t* to, void* object, cudaHostFn_t destroy, unsigned references, unsigned) {
     if (to == nullptr || destroy == nullptr || references == 0) return failed(cudaErrorInvalidValue);

@@ -47,6 +47,8 @@ Clock finish();
 // What comes before the piece of work that is running; and something that does, too.
 const Clock& comes_before();
 void comes_after(const Clock& known);
+// All that was submitted to any stream.
+Clock submitted();
 // What the piece of work that is running touches, and what it is called.
 void touches(const void* pointer, std::uint64_t bytes, Touch touch);
 void changes(std::uint64_t begin, std::uint64_t end);

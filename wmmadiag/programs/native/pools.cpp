@@ -61,6 +61,10 @@ void returned(Pool& to, std::uint64_t bytes) {
 
 using namespace wmmadiag;
 
+static bool of_the_device(const cudaMemPool_t* pool, const cudaMemLocation* where, cudaMemAllocationType kind) {
+    return pool != nullptr && where != nullptr && where->type == cudaMemLocationTypeDevice && where->id == 0 && kind == cudaMemAllocationTypePinned;
+}
+
 extern "C" {
 
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream) {
@@ -97,6 +101,16 @@ cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t pool) {
     if (pool_of(pool) == nullptr) return failed(cudaErrorInvalidValue);
     pools().current = pool_of(pool);
     return cudaSuccess;
+}
+// There is one device, and pools are its own.
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* pool, cudaMemLocation* where, cudaMemAllocationType kind) {
+    return of_the_device(pool, where, kind) ? cudaDeviceGetDefaultMemPool(pool, 0) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemGetMemPool(cudaMemPool_t* pool, cudaMemLocation* where, cudaMemAllocationType kind) {
+    return of_the_device(pool, where, kind) ? cudaDeviceGetMemPool(pool, 0) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemSetMemPool(cudaMemLocation* where, cudaMemAllocationType kind, cudaMemPool_t pool) {
+    return of_the_device(&pool, where, kind) ? cudaDeviceSetMemPool(0, pool) : failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* asked) {
     WMMADIAG_LOCKED;

@@ -15,8 +15,10 @@ struct Stream {
     unsigned flags = 0;
     int priority = 0;
     Capture capturing;
-    std::uint64_t number = 0;  // in the order of creation; 0: the legacy default stream
-    wmmadiag::Clock clock;     // what comes before its next work
+    std::uint64_t number = 0;                   // in the order of creation; 0: the legacy default stream
+    wmmadiag::Clock clock;                      // what comes before its next work
+    unsigned multiprocessors = 0;               // that it may use; 0: all
+    std::map<int, cudaStreamAttrValue> wishes;  // by their attributes, for the program to ask
 };
 
 struct Event {
@@ -173,6 +175,23 @@ cudaError_t waits(cudaEvent_t event) {
 
 bool several_streams() { return handles().created > 0; }
 
+Clock submitted() {
+    auto clock = before(handles().legacy);
+    for (const auto* one : handles().streams) join(clock, one->clock);
+    return clock;
+}
+
+unsigned multiprocessors_of(cudaStream_t stream) {
+    const auto* one = stream_of(stream);
+    return one != nullptr ? one->multiprocessors : 0;
+}
+cudaError_t confine(cudaStream_t stream, unsigned multiprocessors) {
+    auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    one->multiprocessors = multiprocessors;
+    return cudaSuccess;
+}
+
 }  // namespace wmmadiag
 
 using namespace wmmadiag;
@@ -221,15 +240,22 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
 }
 cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) { return cudaGetDevice(device); }
 // Attributes of a stream are wishes about caches and waiting, without effect on results.
-cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID, const cudaStreamAttrValue*) {
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute, const cudaStreamAttrValue* value) {
     WMMADIAG_LOCKED;
-    return stream_of(stream) != nullptr ? status() : failed(cudaErrorInvalidResourceHandle);
+    auto* one = stream_of(stream);
+    if (one == nullptr || value == nullptr) return failed(value == nullptr ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    one->wishes[attribute] = *value;
+    if (attribute == cudaLaunchAttributePriority) one->priority = value->priority;
+    return status();
 }
-cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID, cudaStreamAttrValue* value) {
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute, cudaStreamAttrValue* value) {
     WMMADIAG_LOCKED;
-    if (value == nullptr) return failed(cudaErrorInvalidValue);
-    *value = {};
-    return stream_of(stream) != nullptr ? status() : failed(cudaErrorInvalidResourceHandle);
+    const auto* one = stream_of(stream);
+    if (one == nullptr || value == nullptr) return failed(value == nullptr ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    const auto known = one->wishes.find(attribute);
+    *value = known != one->wishes.end() ? known->second : cudaStreamAttrValue{};
+    if (attribute == cudaLaunchAttributePriority) value->priority = one->priority;
+    return status();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     WMMADIAG_LOCKED;
@@ -402,7 +428,10 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
     WMMADIAG_LOCKED;
-    return stream_of(to) != nullptr && stream_of(from) != nullptr ? status() : failed(cudaErrorInvalidResourceHandle);
+    auto *into = stream_of(to), *one = stream_of(from);
+    if (into == nullptr || one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    into->wishes = one->wishes;
+    return status();
 }
 
 }  // extern "C"

@@ -60,7 +60,8 @@ enum cublasLtMatmulDescAttributes_t {
     CUBLASLT_MATMUL_DESC_A_SCALE_MODE = 31,
     CUBLASLT_MATMUL_DESC_B_SCALE_MODE = 32,
     CUBLASLT_MATMUL_DESC_C_SCALE_MODE = 33,
-    CUBLASLT_MATMUL_DESC_D_SCALE_MODE = 34
+    CUBLASLT_MATMUL_DESC_D_SCALE_MODE = 34,
+    CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR = 39
 };
 enum cublasLtEpilogue_t {
     CUBLASLT_EPILOGUE_DEFAULT = 1,
@@ -121,6 +122,18 @@ struct cublasLtMatmulDescOpaque_t {
 struct cublasLtMatmulPreferenceOpaque_t {
     uint64_t data[8];
 };
+// How a product of doubles is made of narrower ones: the product here is exact to its last rounding, whatever is said.
+enum cublasLtEmulationDescAttributes_t {
+    CUBLASLT_EMULATION_DESC_STRATEGY = 0,
+    CUBLASLT_EMULATION_DESC_SPECIAL_VALUES_SUPPORT = 1,
+    CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_CONTROL = 2,
+    CUBLASLT_EMULATION_DESC_FIXEDPOINT_MAX_MANTISSA_BIT_COUNT = 3,
+    CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_BIT_OFFSET = 4
+};
+struct cublasLtEmulationDescOpaque_t {
+    uint64_t data[8];
+};
+using cublasLtEmulationDesc_t = cublasLtEmulationDescOpaque_t*;
 struct cublasLtMatmulAlgo_t {
     uint64_t data[8];
 };
@@ -170,6 +183,19 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
                                               int requested, cublasLtMatmulHeuristicResult_t results[], int* returned, WMMADIAG_CALLER);
+// The multiprocessors of a stream change no algorithm here.
+inline cublasStatus_t cublasLtMatmulAlgoGetHeuristicForStream(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                                              cublasLtMatmulPreference_t preference, int requested,
+                                                              cublasLtMatmulHeuristicResult_t results[], int* returned, cudaStream_t,
+                                                              WMMADIAG_CALLER) {
+    return cublasLtMatmulAlgoGetHeuristic(handle, desc, a, b, c, d, preference, requested, results, returned, caller);
+}
+cublasStatus_t cublasLtEmulationDescInit(cublasLtEmulationDesc_t desc);
+cublasStatus_t cublasLtEmulationDescCreate(cublasLtEmulationDesc_t* desc);
+cublasStatus_t cublasLtEmulationDescDestroy(cublasLtEmulationDesc_t desc);
+cublasStatus_t cublasLtEmulationDescSetAttribute(cublasLtEmulationDesc_t desc, cublasLtEmulationDescAttributes_t attribute, const void* value,
+                                                 size_t bytes);
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
                               const void* b, cublasLtMatrixLayout_t b_layout, const void* beta, const void* c, cublasLtMatrixLayout_t c_layout,
                               void* d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo, void* workspace, size_t workspace_bytes,

@@ -105,6 +105,7 @@ cublasStatus_t cublasSetEmulationSpecialValuesSupport(cublasHandle_t handle, int
 cublasStatus_t cublasSetFixedPointEmulationMantissaControl(cublasHandle_t handle, int control);
 cublasStatus_t cublasSetFixedPointEmulationMaxMantissaBitCount(cublasHandle_t handle, int bits);
 cublasStatus_t cublasSetFixedPointEmulationMantissaBitOffset(cublasHandle_t handle, int bits);
+cublasStatus_t cublasLoggerConfigure(int on, int to_stdout, int to_stderr, const char* file);
 const char* cublasGetStatusName(cublasStatus_t status);
 const char* cublasGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasSetVector(int n, int size, const void* x, int incx, void* y, int incy);

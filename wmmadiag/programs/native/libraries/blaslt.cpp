@@ -62,6 +62,7 @@ Field description_field(Description& x, int attribute) {
         case CUBLASLT_MATMUL_DESC_D_SCALE_POINTER: return field(x.scales[attribute - CUBLASLT_MATMUL_DESC_A_SCALE_POINTER]);
         case CUBLASLT_MATMUL_DESC_AMAX_D_POINTER: return field(x.largest);
         case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE: return field(x.aux_type);
+        case CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR: return field(x.emulation);
         case CUBLASLT_MATMUL_DESC_FAST_ACCUM: return field(x.fast);
         case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return field(x.bias_type);
         case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
@@ -178,6 +179,20 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t, const void* value,
                                                     size_t) {
     return preference == nullptr || value == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtEmulationDescInit(cublasLtEmulationDesc_t desc) {
+    if (desc == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    *desc = {};
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtEmulationDescCreate(cublasLtEmulationDesc_t* desc) { return create(desc, cublasLtEmulationDescInit); }
+cublasStatus_t cublasLtEmulationDescDestroy(cublasLtEmulationDesc_t desc) {
+    delete desc;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtEmulationDescSetAttribute(cublasLtEmulationDesc_t desc, cublasLtEmulationDescAttributes_t, const void* value, size_t bytes) {
+    return desc == nullptr || value == nullptr || bytes != sizeof(int) ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType, cudaDataType, cudaDataType, cudaDataType,

@@ -38,6 +38,7 @@ struct Layout {
 struct Description {
     const void *scales[4], *bias, *aux;  // of A, B, C, D
     void* largest;                       // of |D|
+    void* emulation;                     // what says how doubles are emulated
     int64_t bias_stride, aux_ld, aux_stride;
     int32_t compute, scale_type, pointers, transposed[3], fill, sm_count, bias_type, aux_type, modes[4];
     uint32_t epilogue;

@@ -71,6 +71,11 @@ cublasStatus_t cublasGetSmCountTarget(cublasHandle_t h, int* count) { return get
 // No operation here needs one.
 // Wishes about speed, and about how products of floats are emulated by smaller ones: ours are in float64, nearer to the truth than any.
 static cublasStatus_t taken(cublasHandle_t h) { return h == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLoggerConfigure(int on, int, int, const char*) {
+    if (on == 0) return CUBLAS_STATUS_SUCCESS;
+    wmmadiag::report("library", "unsupported", "warning", "cublasLoggerConfigure: calls are not logged", "leave the log off");
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
 cublasStatus_t cublasSetWorkspace(cublasHandle_t h, void*, size_t) { return taken(h); }
 cublasStatus_t cublasSetEmulationStrategy(cublasHandle_t h, cublasEmulationStrategy_t) { return taken(h); }
 cublasStatus_t cublasSetEmulationSpecialValuesSupport(cublasHandle_t h, int) { return taken(h); }
