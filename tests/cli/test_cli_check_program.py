@@ -147,6 +147,24 @@ int main() { sleep(60); return 0; }
     assert "did not end within 1 s" in capsys.readouterr().out
 
 
+def test_the_run_of_a_main_is_told_once_of_several_kernels(tmp_path, capsys):
+    path = tmp_path / "k.cu"
+    path.write_text("""
+__global__ void transpose(const float* in, float* out, int rows, int cols) {
+    out[threadIdx.x * rows + blockIdx.x] = in[blockIdx.x * cols + threadIdx.x];
+}
+__global__ void transpose_back(const float* in, float* out, int rows, int cols) {
+    out[threadIdx.x * rows + blockIdx.x] = in[blockIdx.x * cols + threadIdx.x];
+}
+void run(const float* in, float* out, int rows, int cols) { transpose<<<rows, cols>>>(in, out, rows, cols); }
+void back(const float* in, float* out, int rows, int cols) { transpose_back<<<rows, cols>>>(in, out, rows, cols); }
+int main() { return 0; }
+""")
+    assert main(["check", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "2 ok" in told and told.count("the program itself") == 1
+
+
 SCALED = """
 #include <cmath>
 #include <cstdio>

@@ -72,7 +72,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.cli.baseline import opened, write
     from wmmadiag.cli.check_program import check_program, settled
-    from wmmadiag.cli.check_program import lines as program_lines
     from wmmadiag.gate.batch import check_all, exit_code, plan, run_of
     from wmmadiag.programs.cards import has_main
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
@@ -116,7 +115,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             text = _text(outcome.report, diagnoses, args.verbose, console)
             console.print(text + ("\n" if len(tasks) > 1 or outcome.task not in tasks else ""))
         if whole is not None and not outputs.to_stdout and not (args.quiet and not outcome.code):
-            console.print("\n".join(program_lines(whole, judged, args.verbose)))
+            _print_program(programs, judged, args, console)
     console.clear()
     if len(outcomes) > 1 and not outputs.to_stdout:
         console.print(_summary(outcomes, known=baseline is not None))
@@ -131,6 +130,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
         write(args, outcomes, console)
         return exit_code([one for one in outcomes if one.error] or [replace(outcomes[0], code=0)])
     return exit_code(outcomes)
+
+
+def _print_program(
+    programs: list[ProgramCheck], judged: TaskOutcome, args: argparse.Namespace, console: Console
+) -> None:
+    """What the last of these did, with what the source alone led to; what was told of another kernel once alone."""
+    from wmmadiag.cli.check_program import lines
+
+    *before, last = programs
+    again = any(one.own is last.own and one.path == last.path for one in before)
+    if told := lines(last, judged, args.verbose, again=again):
+        console.print("\n".join(told))
 
 
 def _is_shown(outcome: TaskOutcome, args: argparse.Namespace, guessed: bool) -> bool:

@@ -330,8 +330,12 @@ def _has_its_numbers(outcome: TaskOutcome, launch: Mapping[str, Any]) -> bool:
     return not failed or any(all(one.symbols.get(name, real) == real for name, real in reals.items()) for one in failed)
 
 
-def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool) -> list[str]:
-    """What to say of it, after what the source alone led to."""
+def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool, *, again: bool = False) -> list[str]:
+    """What to say of it, after what the source alone led to.
+
+    Args:
+        again: whether its run was told with another kernel of the source.
+    """
     from wmmadiag.cli.run import found_lines, summary
 
     if made.result is None:
@@ -339,11 +343,14 @@ def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool) -> list[str]:
     shown = ["the program itself, run with its own launches under the checks:"]
     if made.otherwise:
         shown = [f"the program itself, {made.otherwise}, run with its own launches under the checks:"]
-    shown += [f"  {one}" for one in found_lines(made.result, verbose)]
-    said = [line.strip() for line in made.result.output.splitlines() if line.strip()]
-    if said:
-        shown.append(f"  it says at the end: {said[-1][:160]}")
-    shown.append("  " + summary(made.result).removeprefix("wmmadiag: "))
+    if again and made.result is made.own:
+        shown = [] if settled(outcome) and not outcome.code else ["the program itself, as above:"]
+    else:
+        shown += [f"  {one}" for one in found_lines(made.result, verbose)]
+        said = [line.strip() for line in made.result.output.splitlines() if line.strip()]
+        if said:
+            shown.append(f"  it says at the end: {said[-1][:160]}")
+        shown.append("  " + summary(made.result).removeprefix("wmmadiag: "))
     if settled(outcome) and not outcome.code and made.unset:
         shown.append("  its own main never fills these arrays, which says nothing of the kernel")
     judged = [(where, one) for where, one in made.judged if one.report is not None and settled(one)]
