@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from small_kernels import RIGHT
 
+from wmmadiag.api import check
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.drafts.new_card import new_card
 
@@ -34,3 +35,37 @@ def test_what_makes_no_kernel_right_is_asked_for_but_where_the_user_said_it(tmp_
     assert todos == 1 and 'operation = "TODO"  # gemm?' in card
     card, todos = drafted(tmp_path, wrong, "gemm")
     assert todos == 0 and 'operation = "gemm"' in card
+
+
+ELEMENTWISE = """
+__global__ void clip_add(const float* u, const float* w, float* r, int count, float least) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) r[i] = fmaxf(u[i], least) + w[i] * w[i];
+}
+%s
+int main() {
+  float *u, *w, *r; int count = 1000;
+  cudaMalloc(&u, count * 4); cudaMalloc(&w, count * 4); cudaMalloc(&r, count * 4);
+  clip_add<<<(count + 255) / 256, 256>>>(u, w, r, count, 0.5f);
+}
+"""
+BY_HOST = """void clip_add_cpu(const float* u, const float* w, float* r, int count, float least) {
+  for (int i = 0; i < count; i++) r[i] = (u[i] > least ? u[i] : least) + w[i] * w[i];
+}"""
+
+
+def test_what_nothing_tells_is_for_a_function_of_the_users(tmp_path):
+    card, _ = drafted(tmp_path, ELEMENTWISE % "")
+    assert 'operation = "python"' in card and 'shape = ["count"]' in card
+
+
+def test_a_card_by_a_host_function_of_the_source_stands_where_it_is_written(tmp_path):
+    source, target = tmp_path / "gemm.cu", tmp_path / "cards" / "clip.toml"
+    source.write_text(ELEMENTWISE % BY_HOST)
+    target.parent.mkdir()
+    card, todos = new_card(source, target, "", "", {}, ())
+    assert todos == 0 and "# Assumed: judged by clip_add_cpu" in card
+    target.write_text(card)
+    assert check(target).status == "passed"
+    source.write_text((ELEMENTWISE % BY_HOST).replace("w[i] * w[i];\n}\n", "w[i];\n}\n", 1))
+    assert check(target).status == "failed"

@@ -197,7 +197,8 @@ class Card:
     `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
     alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may; `answered`: the
     questions of the operation that it has answered. `assumed`: what was taken from the source alone and changes the
-    meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote.
+    meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote; `text`: of
+    one by a host function of its source, which nobody wrote either.
     """
 
     name: str
@@ -222,6 +223,7 @@ class Card:
     answered: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     derived: Derived | None = None
+    text: str = ""
 
     @property
     def derivation(self) -> Derived:

@@ -303,17 +303,21 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
         from wmmadiag.subject.drafts.from_ptx import ptx_draft
 
         return ptx_draft(path, card_path, options)
+    from wmmadiag.compile.kernel_code import multiplies
+
     kernel = kernel_of(GivenSource(path, options))
     remarks = list(kernel.remarks)
     operation = options.computes
     if operation and operation != "python":
         check_operation(operation)
+    relative = Path(os.path.relpath(path, card_path.parent)).as_posix()
     if not operation:
         found = recognised_operation(kernel)
+        if not found.likely and not multiplies(kernel.code):  # any operation would be a guess
+            return plain_card(kernel, relative, path.stem)
         taken = f"taken as {found.operation}, because" if found.sure else opinion(found)
         remarks.append(f"{taken} {found.because}; --computes says otherwise")
         operation = found.operation
-    relative = Path(os.path.relpath(path, card_path.parent)).as_posix()
     if operation == "python":
         return plain_card(kernel, relative, path.stem)
     if not OPERATIONS[operation].judged:

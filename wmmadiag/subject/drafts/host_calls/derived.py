@@ -212,7 +212,7 @@ class _Held:
                 source=path.name, name=path.stem, below=below, given=probed.given, inputs=probed.inputs, case=name,
                 host=os.path.relpath(candidate.file, path.parent) if candidate.file is not None else "",
             )  # fmt: skip
-            yield parsed_card(text, self.source, reading.said, kernel.entry), reading.asked
+            yield replace(parsed_card(text, self.source, reading.said, kernel.entry), text=text), reading.asked
 
     def _with_ragged(self, candidate: Candidate, card: Card, tries: Tries) -> Card | None:
         """A right card with a case whose sizes are no multiples of tiles, where the kernel compares its indices with
