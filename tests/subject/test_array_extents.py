@@ -10,7 +10,7 @@ from wmmadiag.api import check
 from wmmadiag.cli.main import main
 from wmmadiag.hostcode import terms
 from wmmadiag.subject.card_session import MOST_TRIED, PlainRuns
-from wmmadiag.subject.drafts.array_extents import products_of_sizes
+from wmmadiag.subject.drafts.array_extents import counted_besides, products_of_sizes
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -123,3 +123,44 @@ def test_counters_that_host_code_sets_to_zero_are_the_kernels_own(tmp_path, old,
     source = Path(__file__).parents[1] / "reading" / "unseen16" / "streamk_queue_hgemm.cu"
     (tmp_path / "k.cu").write_text(source.read_text().replace(old, ""))
     assert (main(["check", str(tmp_path / "k.cu")]) == 0) == right
+
+
+HEADS = """\
+#include <cuda_fp16.h>
+__global__ void scores(const half* Q, const half* K, float* S, int L, int d) {
+  const half *q = Q + blockIdx.z * L * d, *k = K + blockIdx.z * L * d;
+  for (int j = threadIdx.x; j < L; j += 32) {
+    float sum = 0.0f;
+    for (int i = 0; i < d; i++) sum += __half2float(q[blockIdx.x * d + i]) * __half2float(k[j * d + i]);
+    S[(blockIdx.z * L + blockIdx.x) * L + j] = sum;
+  }
+}
+int main() {
+  const int lote = 2, cabezas = 3, L = 80, d = 32;
+  half *Q, *K; float* S;
+  cudaMalloc(&Q, lote * cabezas * L * d * 2); cudaMalloc(&K, lote * cabezas * L * d * 2);
+  cudaMalloc(&S, lote * cabezas * L * %s * 4);
+  scores<<<dim3(L, 1, lote * cabezas), 32>>>(Q, K, S, L, d);
+}
+"""
+
+
+def heads_counted(tmp_path, last):
+    path = tmp_path / "scores.cu"
+    path.write_text(HEADS % last)
+    kernel = read_kernel(GivenSource(path, SubjectOptions()))
+    found = counted_besides(kernel, "qkt", {"L": terms.symbol("S"), "d": terms.symbol("D")})
+    return {name: terms.text(one) for name, one in found.items()}
+
+
+def test_what_all_arrays_are_made_by_besides_are_batches_and_heads(tmp_path):
+    assert heads_counted(tmp_path, "L") == {"lote": "B", "cabezas": "H"}
+    assert heads_counted(tmp_path, "d") == {}  # the arrays do not agree
+
+
+def test_a_kernel_over_them_is_judged_with_several_of_each(tmp_path):
+    path = tmp_path / "scores.cu"
+    path.write_text(HEADS % "L")
+    report = check(path, computes="qkt")
+    assert report.status == "passed"
+    assert all(case.symbols["B"] * case.symbols["H"] > 1 for case in report.cases)

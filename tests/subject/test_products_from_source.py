@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from wmmadiag.api import check
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.alternatives import contradicted
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.derive import drafted_text
@@ -293,3 +296,37 @@ def test_extents_that_tiles_would_make_alike_differ(tmp_path, right):
     assert (report.status == "passed") == right
     last = report.cases[-1].symbols
     assert len({last["M"], last["N"], last["K"]}) == 3
+
+
+PADDED = """
+__global__ void gemm(const half* a, int lda, const half* b, int ldb, float* c, int ldc,
+                     int M, int N, int K, float alpha, float beta) {
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc;
+  c[0] = alpha * acc.x[0] + %s c[0];
+}
+int main() {
+  const int m = 64, n = 96, k = 80;
+  const int lda = m + 8, ldb = k + 8, ldc = %s;
+  half *a, *b; float* c;
+  cudaMalloc(&a, lda * k * 2); cudaMalloc(&b, ldb * n * 2); cudaMalloc(&c, ldc * n * 4);
+  gemm<<<dim3(m / 16, n / 16), 32>>>(a, lda, b, ldb, c, ldc, m, n, k, 2.0f, 0.5f);
+}
+"""
+
+
+@pytest.mark.parametrize(("ldc", "strides"), [("m + 16", (1, 80)), ("m", (1, 64))])
+def test_rows_are_padded_as_host_code_passes_their_leading_dimension(tmp_path, ldc, strides):
+    card = gemm_card(tmp_path, PADDED % ("beta *", ldc))
+    bound = bind(card, card.case("small"), card.variants[0])
+    placed = {view.role: one.placements[view.role] for one in bound.arguments for view in one.spec.views}
+    assert (placed["a"].strides[-2:], placed["b"].strides[-2:]) == ((72, 1), (88, 1))  # K×M and N×K, a row of 8 more
+    assert placed["c"].strides[-2:] == strides
+    assert card.computes.parameters["transpose_a"] == card.computes.parameters["transpose_b"] == "1"
+
+
+def test_a_factor_that_no_line_reads_is_what_host_code_passes(tmp_path):
+    """That C is added as it is, is then no reading but the mistake."""
+    card = gemm_card(tmp_path, PADDED % ("", "m"))
+    added = replace(card, computes=replace(card.computes, parameters={**card.computes.parameters, "beta": "1"}))
+    assert card.computes.parameters["beta"] == "0.5"
+    assert not contradicted(card) and contradicted(added)

@@ -85,18 +85,61 @@ def products_of_sizes(kernel: SourceKernel, operation: str) -> Mapping[str, Term
     return {name: terms.product(map(terms.symbol, factors)) for name, factors in powers.items()}
 
 
+def counted_besides(kernel: SourceKernel, operation: str, meant: Mapping[str, Term]) -> Mapping[str, Term]:
+    """What host symbols without a meaning count that all arrays are made by: `lote * cabezas * L * d` is B * H * S * D.
+
+    They are the extents that are left of every operand, in their order; one that counts several is their product. Empty
+    where the arrays do not agree, or their sizes are no products of symbols.
+
+    Args:
+        meant: host symbols whose meaning is known.
+    """
+    names = {name: text for name, text in OPERATIONS[operation].symbols.items() if text.isidentifier() and text in name}
+    found: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    for extents, size in _rows(kernel, operation, whole=True):
+        factors = _exponents(size)
+        if factors is None:
+            return {}
+        left = [names.get(one, one) for one in extents]
+        hosts: list[str] = []
+        for host in factors.elements():
+            told = meant.get(host)
+            if told is None:
+                hosts.append(host)
+            elif told.op == "symbol" and names.get(told.args[0], told.args[0]) in left:
+                left.remove(names.get(told.args[0], told.args[0]))
+            else:
+                return {}
+        found.add((tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys(left))))
+    if len(found) != 1:
+        return {}
+    hosts_left, extents_left = found.pop()
+    if len(hosts_left) == 1 and extents_left:
+        return {hosts_left[0]: terms.product(map(terms.symbol, extents_left))}
+    if len(hosts_left) != len(extents_left):
+        return {}
+    return dict(zip(hosts_left, map(terms.symbol, extents_left), strict=True))
+
+
 def _means(kernel: SourceKernel, host: str, operation: str) -> str:
     """The extent that a name of a host symbol says; "" for none."""
     names = kernel.machine.names.get(host, ()) if kernel.machine is not None else ()
     return next((found for one in (host, *names) if (found := symbol_for(one, operation)) is not None), "")
 
 
-def _rows(kernel: SourceKernel, operation: str) -> list[tuple[list[str], Term]]:
-    """The extents of each operand that host code makes an array for, and its elements."""
+def _rows(kernel: SourceKernel, operation: str, *, whole: bool = False) -> list[tuple[list[str], Term]]:
+    """The extents of each operand that host code makes an array for, and its elements.
+
+    Args:
+        whole: whether extents that are one where nothing speaks of them count, too: batches and heads.
+    """
     known = OPERATIONS[operation]
     pointers = [one for one in kernel.parameters if one.pointer]
     roles = {one.name: role for one, role in zip(pointers, roles_for(pointers, operation), strict=True)}
-    settings = {name: terms.parsed(text) for name, text in known.symbols.items() if text.isdecimal()}
+    kept = known.extents if whole else {}
+    settings = {
+        name: terms.parsed(text) for name, text in known.symbols.items() if text.isdecimal() and name not in kept
+    }
     found = []
     for name, size in sized_by(kernel).items():
         role = known.roles.get(roles.get(name) or "")

@@ -15,7 +15,7 @@ from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Pointer, Struct, Unknown, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.array_extents import allocated, products_of_sizes
+from wmmadiag.subject.drafts.array_extents import allocated, counted_besides, products_of_sizes
 from wmmadiag.subject.drafts.code_facts import fragment_extents, tile_names
 from wmmadiag.subject.drafts.guess import DraftParameter, is_longest, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
@@ -129,6 +129,7 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
                 _named(result, kernel, name, [told])
         elif known is not None:
             result.usual[name] = known
+    _name_what_is_counted(result, kernel, operation)
     _elements(result, kernel, operation)
     spoken = taken | _spoken_of(result)
     _constants(result, {name: one for name, one in kernel.named.items() if name not in shapes}, operation, spoken)
@@ -186,6 +187,16 @@ def _elements(result: Meanings, kernel: SourceKernel, operation: str) -> None:
         known = name in result.by_symbol or name in kernel.usual
         if not known and meant.op == "symbol" and meant.args[0] in extents:
             result.by_symbol[name] = terms.product(map(terms.symbol, extents))
+
+
+def _name_what_is_counted(result: Meanings, kernel: SourceKernel, operation: str) -> None:
+    """Let symbols that the grid is over and no name tells mean what the sizes of all arrays have besides."""
+    over = [cell.value for cell in kernel.launch.grid.members.values()] if kernel.launch is not None else []
+    names = {name for one in over if isinstance(one, Term) for name in terms.symbols(one)}
+    if names & result.usual.keys() & kernel.usual.keys() - kernel.varied:
+        for name, counted in counted_besides(kernel, operation, result.by_symbol).items():
+            result.usual.pop(name, None)
+            _named(result, kernel, name, [terms.text(counted)])
 
 
 def _divided(kernel: SourceKernel) -> Iterator[tuple[str, Term]]:

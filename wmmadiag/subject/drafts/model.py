@@ -28,6 +28,7 @@ class DraftArgument:
     initial: str = ""
     direction: str = ""
     layout: str = ""
+    pad: Mapping[str, str] = field(default_factory=dict)  # letter of an axis → elements left free behind each run of it
     ignored: str = ""  # what its name means that the operation computes with, where nothing reads it
 
 

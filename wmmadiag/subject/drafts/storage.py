@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 
 from wmmadiag.hostcode import terms
@@ -20,6 +20,7 @@ from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
 from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument
 
+_SAMPLES = (48, 80, 333)  # of extents
 # Words for axes in the names of strides; m, n and k as in Triton's tutorial, where k of V and n of V have changed.
 _AXIS_WORDS = {
     "B": "b batch z", "H": "h head heads", "S": "s seq seqlen row token t l m n", "D": "d dim col k",
@@ -56,6 +57,7 @@ class Storage:
     parameters: Mapping[str, str]
     layouts: Mapping[str, str]
     name: str = ""
+    pads: Mapping[str, Term] = field(default_factory=dict)  # role → elements left free behind each of its rows
 
 
 def extents(operation: str, role: str, storage: Storage) -> list[tuple[str, Term]]:
@@ -80,16 +82,35 @@ def _defaults(operation: str) -> dict[str, str]:
 
 
 def stored(operation: str, roles: Sequence[str], facts: Sequence[Fact]) -> Storage | None:
-    """The first way of storing tensors that agrees with all facts; None if none does."""
+    """The first way of storing tensors that agrees with all facts, rather without padded rows; None if none does."""
     plain = Storage({}, {})
     if all(_agrees(operation, plain, one) for one in facts):
         return plain
-    assumed = Assumed(dict.fromkeys(roles, "f16"))
-    for reading in readings(OPERATIONS[operation], assumed, kinds=("storage",), changes=3):
-        one = Storage({name: str(value) for name, value in reading.parameters.items()}, reading.layouts, reading.name)
-        if all(_agrees(operation, one, fact) for fact in facts):
-            return one
+    every = [plain]
+    for reading in readings(OPERATIONS[operation], Assumed(dict.fromkeys(roles, "f16")), kinds=("storage",), changes=3):
+        given = {name: str(value) for name, value in reading.parameters.items()}
+        every.append(Storage(given, reading.layouts, reading.name))
+        if all(_agrees(operation, every[-1], fact) for fact in facts):
+            return every[-1]
+    for one in every:
+        padded = replace(one, pads=_pads(operation, one, facts))
+        if padded.pads and all(_agrees(operation, padded, fact) for fact in facts):
+            return padded
     return None
+
+
+def _pads(operation: str, storage: Storage, facts: Sequence[Fact]) -> dict[str, Term]:
+    """What is left free behind the rows of each role whose leading dimension is more than a row."""
+    found: dict[str, Term] = {}
+    for one in facts:
+        if isinstance(one, AxisStride) and not one.letter:
+            _, row = extents(operation, one.role, storage)[-1]
+            samples = [dict.fromkeys(terms.symbols(one.value) | terms.symbols(row), size) for size in _SAMPLES]
+            more = {terms.value(terms.combined("-", one.value, row), each) for each in samples}
+            free = next(iter(more), None)
+            if terms.symbols(row) == terms.symbols(one.value) and len(more) == 1 and isinstance(free, int) and free > 0:
+                found[one.role] = terms.number(free)
+    return found
 
 
 def _agrees(operation: str, storage: Storage, fact: Fact) -> bool:
@@ -97,7 +118,10 @@ def _agrees(operation: str, storage: Storage, fact: Fact) -> bool:
     if isinstance(fact, StoredAxis):
         return any(_same(axis, fact.extent) for axis in _at(axes, fact.index, fact.rank))
     position = next((index for index, (letter, _) in enumerate(axes) if letter == fact.letter), len(axes) - 2)
-    return _same(terms.product(extent for _, extent in axes[position + 1 :]), fact.value)
+    inner = [extent for _, extent in axes[position + 1 :]]
+    if inner and fact.role in storage.pads:
+        inner[-1] = terms.combined("+", inner[-1], storage.pads[fact.role])
+    return _same(terms.product(inner), fact.value)
 
 
 def _at(axes: Sequence[tuple[str, Term]], index: int, rank: int) -> Iterator[Term]:
@@ -316,6 +340,8 @@ def facts_of_strides(result: CardDraft, meant: Meanings) -> list[Fact]:
         told = meant.card(one.passed)
         if not _is_card(told, result.operation):
             continue
+        if _is_between_matrices(result, one):
+            continue
         distance = distance_for(one.parameter.name, result.operation, batches=False)
         axis = stride_axis(one.parameter.name, result.operation)
         if distance is not None:
@@ -325,6 +351,15 @@ def facts_of_strides(result: CardDraft, meant: Meanings) -> list[Fact]:
             role = axis[0] if axis[0] in present else ""
             found += [AxisStride(role, axis[1], told)] if role else []
     return found
+
+
+def _is_between_matrices(result: CardDraft, argument: DraftArgument) -> bool:
+    """Whether a number is the distance of whole matrices by its name, and another one that of the same's rows."""
+    own = distance_for(argument.parameter.name, result.operation, batches=False)
+    if own is None or distance_for(argument.parameter.name, result.operation, batches=True) is None:
+        return False
+    others = (one for one in result.arguments if one is not argument and not one.parameter.pointer)
+    return any(distance_for(one.parameter.name, result.operation, batches=False) == own for one in others)
 
 
 def stride_axis(name: str, operation: str) -> tuple[str, str] | None:
@@ -373,5 +408,11 @@ def apply(result: CardDraft, storage: Storage) -> None:
     for one in result.arguments:
         if storage.layouts.get(one.role) and one.layout in ("", TODO):
             one.layout = storage.layouts[one.role]
+        if one.role in storage.pads:
+            row, _ = extents(result.operation, one.role, storage)[-1]
+            one.pad = {row: terms.text(storage.pads[one.role])}
+            result.remarks.append(
+                f"rows of '{one.parameter.name}' are padded by {one.pad[row]}, as the host code shows"
+            )
     if storage.name:
         result.remarks.append(f"{storage.name}, as the host code shows")

@@ -121,6 +121,8 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
         lines.append(f'layout = "{role.usual}"  # the axes that it has in memory; also {others}, or several of them')
     elif role is not None:
         lines.append(f'# layout = "{role.axes}"  # order of the axes in memory; or strides = [...], pad = {{ ... }}')
+    if argument.pad:
+        lines.append(f"pad = {{ {', '.join(f'{axis} = {extra}' for axis, extra in argument.pad.items())} }}")
     return [*lines, ""]
 
 
