@@ -11,7 +11,10 @@ from small_kernels import RIGHT
 from wmmadiag.api import check
 from wmmadiag.cli.main import main
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.drafts.assignments import _told_apart
+from wmmadiag.subject.drafts.assignments import _told_apart, reassignments
+from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.given_source import GivenSource
+from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 NAMES = {"A": "p0", "B": "p1", "C": "p2", "M": "n0", "N": "n1", "K": "n2", "gemm": "work"}
@@ -153,3 +156,28 @@ def test_an_array_whose_name_is_made_of_another_is_of_that_one():
 def test_an_operation_without_a_name_for_its_matrices_gets_none(capsys):
     path = Path(__file__).parents[1] / "reading" / "unseen2" / "attention_1_2_3.cu"
     assert main(["check", str(path)]) == 0, capsys.readouterr().err
+
+
+HEADS_OF_KEYS = """
+__global__ void attn(const half* q, const half* k, const half* v, half* o, int heads, int heads_kv, int sq, int sk) {
+  wmma::mma_sync(acc, a, b, acc);
+  o[0] = __float2half(__expf(acc.x[0]));
+}
+torch::Tensor forward(torch::Tensor q, torch::Tensor k, torch::Tensor v) {
+  const int batch = q.size(0), sq = q.size(1), heads = q.size(2);
+  TORCH_CHECK(q.dim() == 4 && q.size(3) == 64 && k.dim() == 4);
+  auto o = torch::empty_like(q);
+  attn<<<dim3(sq / 64, heads, batch), 128>>>((half*)q.data_ptr(), (half*)k.data_ptr(), (half*)v.data_ptr(),
+                                             (half*)o.data_ptr(), heads, (int)k.size(2), sq, (int)k.size(1));
+  return o;
+}
+"""
+
+
+def test_what_is_read_off_a_tensor_that_lies_so_is_no_other_extent(tmp_path):
+    """Of `heads_kv` no name tells, but k's third axis is that of heads, as q's is: it is not as many as queries."""
+    kernel = read_kernel(GivenSource(written(tmp_path, HEADS_OF_KEYS), SubjectOptions()))
+    drafted = draft(kernel, "attention")
+    assert {one.parameter.name: one.value for one in drafted.arguments}["heads_kv"] == "Hkv"
+    assert "storage" in drafted.stated
+    assert list(reassignments(kernel, drafted)) == []

@@ -7,6 +7,7 @@ by counts and not by clocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -27,6 +28,7 @@ from wmmadiag.subject.rereading import nearness, reread, unwritten
 from wmmadiag.subject.verdict import judge_case
 
 _MOST_READINGS = 400  # of one run
+_ALIKE = 8  # readings that are told apart in another case
 _AGAIN = 24  # of them, at other sizes: those that came nearest
 _WORK, _OTHERS, _UNLIKE = 500.0, 250.0, 80.0
 """How much is tried of the operation that is likeliest, of each other one, and of one that code speaks against, in
@@ -79,6 +81,7 @@ class TriedReading:
     best: str = ""  # the reading under which most elements are near, in words; "" for the one that was assumed
     part: float = 0.0  # which part of them
     card: Card | None = None  # with that reading
+    cards: list[tuple[float, str, Card]] = field(default_factory=list)  # of all readings: the part, in words, the card
     ran: bool = False  # whether the kernel came to its end at all
     count: int = 0  # how many readings
     cut: bool = False  # whether others were left untried
@@ -245,6 +248,28 @@ def _of_card(name: str, card: Card, session: CardSession, tried: TriedReading) -
             return
 
 
+def nearest_of_all(tried: TriedReading, session: CardSession) -> tuple[str, Card] | None:
+    """The reading under which most elements are near, in words and as a card; None if no reading has any.
+
+    Of those that are as near in the case that was read, the one that is so in the last usual case, in which most
+    extents differ: a mask has one corner in a square.
+    """
+    if tried.card is None:
+        return None
+    alike = [(name, card) for part, name, card in tried.cards if part >= tried.part - (1 - _NEAR)][:_ALIKE]
+    best = tried.best, tried.card
+    if len(alike) < 2:
+        return best
+    reached = -1.0
+    for name, card in alike:
+        ran = ran_last(session.of(card), card, ReadingWork())
+        with suppress(WmmadiagError):
+            part = nearness(ran).beyond_chance if ran is not None else -1.0
+            if part > reached:
+                reached, best = part, (name, card)
+    return best
+
+
 def ran_last(session: CardSession, card: Card, work: ReadingWork) -> BoundCase | None:
     """The last usual case of a card, the one in which most extents differ, as the kernel left it; None if it dies."""
     last = tuple([case for case in card.cases if case.name not in UNUSUAL][-1:])
@@ -310,6 +335,7 @@ def _readings(
         except WmmadiagError:  # values so, with what else it reads, are none
             continue
         parts[name] = max(found.beyond_chance, parts.get(name, 0.0))
+        tried.cards.append((found.beyond_chance, name, other))
         if found.beyond_chance > tried.part:
             tried.part, tried.best, tried.card = found.beyond_chance, name, other
         if found.part >= _NEAR:

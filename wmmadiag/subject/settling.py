@@ -16,7 +16,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
-from wmmadiag.subject.alternatives import TriedReading, alternatives, elements
+from wmmadiag.subject.alternatives import TriedReading, alternatives, elements, nearest_of_all
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_session import CardSession, most_tried, session_for, usual_backend
 from wmmadiag.subject.drafts.device_variables import set_by_the_host
@@ -80,11 +80,12 @@ def read_right(card: Card, arch: str, check: CheckCard) -> Card:
         if _is_read_right(found):
             return other
         tried.work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
-    if tried.card is None or not tried.best or tried.part < _PART:
+    nearest = nearest_of_all(tried, session) if tried.part >= _PART else None
+    if nearest is None or not nearest[0]:
         unset = _unset(set_by_the_host(card.derived.kernel))
         return replace(card, assumed=(*card.assumed, unset)) if unset else card
-    near = f"{tried.best}, with which {tried.part:.0%} of the elements are near"
-    return replace(tried.card, assumed=(*tried.card.assumed, near))
+    name, read = nearest
+    return replace(read, assumed=(*read.assumed, f"{name}, with which {tried.part:.0%} of the elements are near"))
 
 
 def _ignores(card: Card) -> bool:

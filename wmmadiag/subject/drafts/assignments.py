@@ -125,6 +125,12 @@ def reassignments(kernel: SourceKernel, drafted: CardDraft) -> Iterator[Assignme
     extents = [one for one in drafted.arguments if _is_extent(one, operation)]
     sure = [one.passed for one in extents if _is_named(one, operation) and one.passed is not None]
     numbers = [one.parameter.name for one in extents if not _is_named(one, operation) and one.passed not in sure]
+    if "storage" in drafted.stated and not unnamed_pointers(kernel, operation):
+        read = (
+            kernel.machine.extents if kernel.machine is not None else {}
+        )  # off tensors of which it is known how they lie
+        told = {one.parameter.name for one in extents if isinstance(one.passed, Term) and one.passed.args[0] in read}
+        numbers = [name for name in numbers if name not in told]
     if not numbers or len(numbers) > _MOST_RENAMED or kernel.launch is None:
         return
     known = {one.parameter.name: one.value for one in drafted.arguments}
