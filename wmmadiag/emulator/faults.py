@@ -11,7 +11,7 @@ from wmmadiag.emulator.call_stack import STACK_FULL
 from wmmadiag.emulator.extents import NamedExtents
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
-from wmmadiag.emulator.select_control import NO_FUNCTION
+from wmmadiag.emulator.select_control import ENDS
 from wmmadiag.errors import BudgetError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
@@ -71,7 +71,7 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
             if node.text.startswith(STACK_FULL)
             else "docs/limits.md lists what is not; guard it with #if to check the rest",
         )
-    detail = [where, f"instruction: {node.text}"]
+    detail = [where] if node.text in ENDS else [where, f"instruction: {node.text}"]
     address, space, write = None, "", None
     if kind in ("out-of-bounds", "misaligned", "read-only", "wrong-space"):
         message, address, more = _memory(kind, fault, view)
@@ -86,7 +86,7 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
         lanes = int(fault["address"]).bit_count()
         message = f"{node.text} runs with {lanes} of the warp's 32 lanes; the others have exited or do not exist"
     elif kind == "trap":
-        message = NO_FUNCTION if node.text == NO_FUNCTION else "the kernel executed a trap"
+        message = node.text if node.text in ENDS else "the kernel executed a trap"
     elif kind == "assertion":
         message = str(fault["text"])
     else:
@@ -100,7 +100,9 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
         lane=fault["lane"],
         address=address,
         detail="\n".join(f"  {line}" for line in detail),
-        hint=_MISALIGNED_FRAGMENT if kind == "misaligned" and node.op.startswith(_FRAGMENTS) else HINTS[kind],
+        hint=_MISALIGNED_FRAGMENT
+        if kind == "misaligned" and node.op.startswith(_FRAGMENTS)
+        else ENDS.get(node.text, HINTS[kind]),
         op=node.text.split()[0] if node.text else node.op,
         space=space,
         write=write,

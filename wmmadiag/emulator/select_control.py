@@ -17,7 +17,13 @@ _INLINE_LIMIT = 200_000
 _DEPTH_LIMIT = 100
 """Nested calls beyond which it is given up."""
 NO_FUNCTION = "call through a pointer that holds no function's address"
-"""Text of the operation that ends such a lane."""
+WRONG_FREE = "free of what malloc and new did not give in a kernel, or of what was freed already"
+"""Texts of the operations that end such lanes."""
+ENDS = {
+    NO_FUNCTION: "let the pointer hold a device function before it is called",
+    WRONG_FREE: "free each pointer once, as malloc or new gave it",
+}
+"""Such a text → the next step."""
 
 
 def expand(select: Selector, function: PtxFunction) -> None:
@@ -80,6 +86,8 @@ def end_thread(select: Selector, _instruction: Instruction) -> None:
 def trap(select: Selector, instruction: Instruction) -> None:
     if instruction.op == "brkpt":
         select.emit("nop")
+    elif select.frame.function.name == "free":  # the heap's own
+        select.emit("trap").text = WRONG_FREE
     else:
         select.emit("trap")
 

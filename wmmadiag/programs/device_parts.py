@@ -47,7 +47,7 @@ class DeviceParts:
             absent |= missing(module)
         if absent & {"malloc", "free"}:
             text, own = self._heap
-            module, places = linked(module, parse(text, name="heap.cu")), {**places, **own}
+            module, places = linked(module, placeless(parse(text, name="heap.cu"))), {**places, **own}
         if any(one.startswith(OURS) for one in absent):
             module = linked(module, self._textures)
         return module, places

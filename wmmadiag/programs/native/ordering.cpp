@@ -39,7 +39,10 @@ bool conflict(Touch one, Touch other) {
     return one != Touch::atomic || other != Touch::atomic;
 }
 
-const char* verb(Touch touch) { return touch == Touch::read ? "reads" : touch == Touch::write ? "writes" : "changes"; }
+const char* verb(Touch touch) {
+    constexpr const char* words[] = {"reads", "writes", "changes", "makes", "frees"};
+    return words[static_cast<std::size_t>(touch)];
+}
 
 void compare(const Work& now, const Work& then) {
     for (const auto& a : now.stretches)

@@ -18,7 +18,8 @@ constexpr std::uint64_t first_node = std::uint64_t{1} << 32;
 using Clock = std::map<std::uint64_t, std::uint64_t>;
 void join(Clock& to, const Clock& from);
 
-enum class Touch : std::uint8_t { read, write, atomic };
+// `makes`, `frees`: the memory itself, in the order of a stream.
+enum class Touch : std::uint8_t { read, write, atomic, makes, frees };
 
 struct Stretch {
     std::uint64_t begin, end;

@@ -5,6 +5,7 @@
 
 #include "graph.hpp"
 #include "memory.hpp"
+#include "ordering.hpp"
 
 namespace wmmadiag {
 
@@ -50,6 +51,17 @@ cudaError_t taken_from(void** pointer, std::size_t bytes, Pool& from, const char
     return error;
 }
 
+// Memory is there for a stream's work from its allocation on to its being freed, and for work that these order.
+cudaError_t in_order(cudaStream_t stream, void* pointer, Touch touch, const char* call) {
+    const auto* one = allocation_at(pointer);
+    if (one == nullptr || !several_streams() || memory().open) return cudaSuccess;
+    return submit(stream, [address = reinterpret_cast<void*>(one->address), bytes = one->size, touch, call] {
+        called(call);
+        touches(address, bytes, touch);
+        return cudaSuccess;
+    });
+}
+
 }  // namespace
 
 void returned(Pool& to, std::uint64_t bytes) {
@@ -71,18 +83,21 @@ cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stre
     WMMADIAG_LOCKED;
     if (auto* capture = capture_of(stream); capture != nullptr && pointer != nullptr && bytes != 0)
         return allocate_in_graph(*capture, stream, pointer, bytes);
-    return taken_from(pointer, bytes, *pools().current, "cudaMallocAsync");
+    const auto error = taken_from(pointer, bytes, *pools().current, "cudaMallocAsync");
+    return error != cudaSuccess ? error : in_order(stream, *pointer, Touch::makes, "cudaMallocAsync");
 }
 cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
     WMMADIAG_LOCKED;
     auto* const from = pool_of(pool);
     if (from == nullptr) return failed(cudaErrorInvalidValue);
     if (capture_of(stream) != nullptr) return cudaMallocAsync(pointer, bytes, stream);
-    return taken_from(pointer, bytes, *from, "cudaMallocFromPoolAsync");
+    const auto error = taken_from(pointer, bytes, *from, "cudaMallocFromPoolAsync");
+    return error != cudaSuccess ? error : in_order(stream, *pointer, Touch::makes, "cudaMallocFromPoolAsync");
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
     WMMADIAG_LOCKED;
     if (pointer != nullptr && capture_of(stream) != nullptr) return free_in_graph(stream, pointer);
+    if (const auto error = in_order(stream, pointer, Touch::frees, "cudaFreeAsync"); error != cudaSuccess) return error;
     return freed(pointer, Kind::device);
 }
 

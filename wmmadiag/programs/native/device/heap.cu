@@ -53,7 +53,7 @@ extern "C" __device__ void* wmmadiag_malloc(size_t bytes) {
 extern "C" __device__ void wmmadiag_free(void* pointer) {
     if (pointer == nullptr) return;
     const uint64_t offset = static_cast<char*>(pointer) - reinterpret_cast<char*>(wmmadiag_heap) - header;
-    if (offset >= wmmadiag_heap[0] || atomicCAS(word(offset + 8), mark, 0ull) != mark) __trap();  // not from here, or freed already
+    if (offset >= wmmadiag_heap[0] || offset % header != 0 || atomicCAS(word(offset + 8), mark, 0ull) != mark) __trap();  // not from here, or freed already
     auto* head = &wmmadiag_heap_lists[1][atomicAdd(word(offset), 0ull)];
     for (unsigned long long seen = atomicAdd(head, 0ull);;) {
         atomicExch(word(offset), seen & 0xffffffff);
