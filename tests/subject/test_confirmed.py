@@ -57,6 +57,7 @@ BY_HOST = """void clip_add_cpu(const float* u, const float* w, float* r, int cou
 def test_what_nothing_tells_is_for_a_function_of_the_users(tmp_path):
     card, _ = drafted(tmp_path, ELEMENTWISE % "")
     assert 'operation = "python"' in card and 'shape = ["count"]' in card
+    assert 'value = "0.5"' in card  # as host code passes it
 
 
 def test_a_card_by_a_host_function_of_the_source_stands_where_it_is_written(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.api import check
+from wmmadiag.subject.binding import bind
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 KERNEL = """#include <cuda_runtime.h>
@@ -99,3 +100,10 @@ def test_missing_barrier_shows_where_a_block_has_several_warps(tmp_path):
     }
     hints = [one.hint for case in wrong.cases for one in case.findings]
     assert all("__syncthreads()" in one for one in hints)
+
+
+def test_what_a_user_says_of_the_block_holds_for_the_memory_that_it_is_given(tmp_path):
+    card = open_subject(source(tmp_path, HOSTS["array"]), SubjectOptions(entry="softmax_rows", block=("128",)))
+    bound = bind(card, card.cases[0], card.variants[0])
+    assert (bound.launch.block[0], bound.launch.shared_bytes) == (128, 128 * 4)
+    assert check(source(tmp_path, HOSTS["array"]), entry="softmax_rows", block=("128",)).status == "passed"

@@ -206,6 +206,8 @@ def read_kernel(
         name_extents_of_accessors(run.machine, function, launch)
     arguments = given or (launch.kernel.arguments if launch is not None else ())
     machine = run.machine if run is not None else Machine(program)
+    if launch is not None and source.options.block:
+        machine = _with_block(machine, launch, source.options.block)
     scope = _bound(machine, function, arguments)
     parameters = parameters_of(machine, function, scope)
     passed: list[Value | None] = list(launch.arguments) if launch is not None else []
@@ -263,6 +265,16 @@ def read_kernel(
         other_shape=other,
         varied=frozenset(other.numbers),
     )
+
+
+def _with_block(machine: Machine, launch: HostLaunch, block: Sequence[str]) -> Machine:
+    """The run with the user's numbers for host symbols that a block is launched with: shared memory goes by them, too."""
+    said = {}
+    for axis, text in zip("xyz", block, strict=False):
+        term = launch.block.members[axis].value
+        if isinstance(term, Term) and term.op == "symbol" and text.isdecimal():
+            said[term.args[0]] = int(text)
+    return replace(machine, usual={**machine.usual, **said}) if said else machine
 
 
 def _tells(source: GivenSource, host: HostRead, name: str) -> bool:

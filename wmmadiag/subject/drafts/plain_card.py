@@ -169,9 +169,14 @@ class _ShownArray:
         content, copied = self.launch.contents.get(id(self.passed.buffer), ("", None))
         return content if copied is None else copied.origin().content or "values"
 
+    def _number(self) -> str:
+        """The real number that host code passes; "1" where it passes none that is known."""
+        known = terms.value(self.meant.card(self.passed), {}) if isinstance(self.passed, Term) else None
+        return "1" if known is None else f"{known:g}"
+
     def lines(self) -> list[str]:
         """The argument's table."""
-        lines = _argument(self.parameter, self.shape(), self.direction())
+        lines = _argument(self.parameter, self.shape(), self.direction(), self._number())
         if self.parameter.pointer and self.direction() == "out" and self._content() == "zero":
             lines.insert(-1, 'initial = "zero"')
         return lines
@@ -189,7 +194,7 @@ def _struct_lines(struct: str, fields: Sequence[_ShownArray]) -> list[str]:
     return lines
 
 
-def _argument(parameter: DraftParameter, shape: str, direction: str) -> list[str]:
+def _argument(parameter: DraftParameter, shape: str, direction: str, number: str) -> list[str]:
     element = element_type(parameter.dtype or "")
     stars = ("const " if parameter.const else "") + parameter.c_type + ("*" if parameter.pointer else "")
     lines = ["[[arguments]]", f"name = {quoted(parameter.name)}  # {stars}"]
@@ -202,7 +207,7 @@ def _argument(parameter: DraftParameter, shape: str, direction: str) -> list[str
             "",
         ]
     if not parameter.pointer:
-        value = parameter.value or (parameter.name if _is_integer(parameter) else "1")
+        value = parameter.value or (parameter.name if _is_integer(parameter) else number)
         return [*lines, f"dtype = {quoted(dtype)}", f"value = {toml_value(value)}", ""]
     return [
         *lines,
