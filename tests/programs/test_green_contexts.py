@@ -48,6 +48,12 @@ int main() {
     cuDevSmResourceSplitByCount(nullptr, &fit, &whole, nullptr, 0, 10);
     cuDevSmResourceSplitByCount(parts, &groups, &whole, &rest, 0, 10);
     printf("%u %u %u %u %u\n", whole.sm.smCount, fit, groups, parts[1].sm.smCount, rest.sm.smCount);
+    cuDevSmResourceSplitByCount(nullptr, &fit, &whole, nullptr, 0, 66);
+    printf("%u ", fit);
+    cuDevSmResourceSplitByCount(nullptr, &fit, &whole, nullptr, 0, 132);
+    printf("%u ", fit);
+    cuDevSmResourceSplitByCount(nullptr, &fit, &whole, nullptr, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, 3);
+    printf("%u\n", fit);
     CUdevResourceDesc what;
     CUgreenCtx context;
     CUstream stream;
@@ -80,6 +86,6 @@ def test_blocks_have_multiprocessors_that_there_are(tmp_path: Path) -> None:
 
 def test_streams_of_green_contexts_have_their_part(tmp_path: Path) -> None:
     done = run_program(tmp_path, GREEN, "--arch", "sm_90")
-    assert done.stdout == "132 8 2 16 100\n16 0 720\n0 0\n", done.stderr
+    assert done.stdout == "132 8 2 16 100\n1 1 33\n16 0 720\n0 0\n", done.stderr
     assert "132 blocks in a cooperative launch; 32 fit the stream's multiprocessors" in " ".join(done.stderr.split())
     assert "1 error" in done.stderr

@@ -79,7 +79,8 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource* parts, unsigned* count, cons
     if (count == nullptr || whole == nullptr || least > whole->sm.smCount) return CUDA_ERROR_INVALID_VALUE;
     if (whole->type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
     const auto of = parts_of_device((flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0);
-    const auto each = (std::max(least, of.least) + of.step - 1) / of.step * of.step;
+    // As an H200 answers; the groups of eight it makes are one fewer than fit.
+    const auto each = std::min((std::max(least, of.least) + of.step - 1) / of.step * of.step, whole->sm.smCount);
     const auto fit = whole->sm.smCount / each;
     if (parts == nullptr) {
         *count = fit;

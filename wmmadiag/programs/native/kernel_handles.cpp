@@ -182,7 +182,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** to, int version, cuuint6
         *status_of = *to != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
                      : too_old      ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                                     : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return *to != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return *to != nullptr || status_of != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** to, unsigned version, unsigned long long,
                                              cudaDriverEntryPointQueryResult* status_of) {
