@@ -33,9 +33,10 @@ GREEN = r"""#include <cuda.h>
 #include <cooperative_groups.h>
 #include <cstdio>
 __global__ void where(int *blocks) {
-    unsigned sm;
+    unsigned sm, of;
     asm("mov.u32 %0, %%smid;" : "=r"(sm));
-    if (threadIdx.x == 0) atomicAdd(blocks + sm, 1);
+    asm("mov.u32 %0, %%nsmid;" : "=r"(of));
+    if (threadIdx.x == 0 && of == 132) atomicAdd(blocks + sm, 1);
 }
 __global__ void all(int *done) {
     if (threadIdx.x == 0) atomicAdd(done, 1);

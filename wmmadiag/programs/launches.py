@@ -195,8 +195,7 @@ class Launcher:
             footprint = grid or footprint
         before = self.nested.before(memory) if grid is not None else {}
         if footprint is not None or sample or request.multiprocessors:
-            turns_on = request.multiprocessors or emulated.options.multiprocessors
-            how = replace(emulated.options, observer=footprint, sample=sample, multiprocessors=turns_on)
+            how = replace(emulated.options, observer=footprint, sample=sample, part=request.multiprocessors)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
         turns = turns_of(request.grid, kernel.unasked)
         alone = (
