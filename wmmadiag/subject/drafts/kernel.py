@@ -268,7 +268,7 @@ def read_kernel(
 
 
 def _with_block(machine: Machine, launch: HostLaunch, block: Sequence[str]) -> Machine:
-    """The run with the user's numbers for host symbols that a block is launched with: shared memory goes by them, too."""
+    """The run with the user's numbers for host symbols of a block: shared memory goes by them, too."""
     said = {}
     for axis, text in zip("xyz", block, strict=False):
         term = launch.block.members[axis].value
