@@ -20,7 +20,7 @@ from wmmadiag.diagnose.trials.schemata import SELECTOR, render, selector_of
 from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator import Budget, EmulatedKernel
-from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.emulator.trials import ElementRules, JudgedItems, StagedLaunch, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
@@ -47,7 +47,7 @@ def bench_of(name: str) -> TrialBench:
 def memory_after(card: Card, program: Program) -> list[np.ndarray] | str:
     """All arrays after a run of a program without selectors, as bytes; why it died, if it did."""
     bound = bind(card, card.cases[0], card.variants[0])
-    kernel = program.kernel
+    (kernel,) = program.kernels.values()
     bounded = EmulatedKernel(kernel.kernel, replace(kernel.options, budget=Budget(_ENDLESS)), kernel.origin)
     try:
         bounded.launch(bound.launch)
@@ -70,8 +70,9 @@ def differences(card: Card, program: Program, selector: int, memory: Sequence[np
             first += one.nbytes
     value = np.concatenate(memory).astype(np.float64)
     nothing = np.zeros(value.size, np.uint8)
+    (kernel,) = program.kernels.values()
     launch = TrialLaunch(
-        program.kernel, bound.launch, SELECTOR, items, ElementRules(value, value * 0, nothing, nothing)
+        [StagedLaunch(kernel, bound.launch)], SELECTOR, items, ElementRules(value, value * 0, nothing, nothing)
     )
     return launch.run([selector], TrialLimits(looks=0, budget=_ENDLESS), 1)[0]
 
@@ -244,5 +245,5 @@ def test_alternatives_in_an_unrolled_loop_are_compiled_once(tmp_path: Path, head
     sizes = []
     for bench._programs.rolled in (True, False):
         (program,) = bench._programs.batch(tried).programs
-        sizes.append(len(program.kernel.kernel.nodes))
+        sizes.append(sum(len(one.kernel.nodes) for one in program.kernels.values()))
     assert sizes[1] > times * sizes[0]

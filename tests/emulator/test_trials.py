@@ -13,7 +13,15 @@ from ptx_kernels import kernel
 
 from wmmadiag.compare.comparison import wrong_elements
 from wmmadiag.diagnose.trials.expected import _accepted
-from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialBase, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.emulator.trials import (
+    ElementRules,
+    JudgedItems,
+    StagedLaunch,
+    TrialBase,
+    TrialLaunch,
+    TrialLimits,
+    TrialResult,
+)
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch
 from wmmadiag.numerics.element_types import TYPES, poison_pattern, storage_dtype
@@ -45,7 +53,7 @@ def launch_of(
     items = [JudgedItems(0, "u32", numbers, None)]
     items += [JudgedItems(i + 1, "u32", np.full(one.size, -1, np.int32), None) for i, one in enumerate(others)]
     rules = ElementRules(wanted.astype(np.float64), np.zeros(count), nothing, mask)
-    return TrialLaunch(made, launch, "sel", items, rules, strays_pass=strays_pass)
+    return TrialLaunch([StagedLaunch(made, launch)], "sel", items, rules, strays_pass=strays_pass)
 
 
 def tried(launch: TrialLaunch, *selectors: int, looks: int = 1, threads: int = 1) -> list[TrialResult]:
@@ -252,8 +260,12 @@ def test_another_program_takes_over_the_base_of_the_same_launch() -> None:
 def test_arrays_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="no array"):
         TrialLaunch(
-            kernel(SELECT, "pi", globals=".const .align 4 .u32 sel;"),
-            Launch((1, 1, 1), (32, 1, 1), (np.zeros(4, np.uint32), np.int32(3))),
+            [
+                StagedLaunch(
+                    kernel(SELECT, "pi", globals=".const .align 4 .u32 sel;"),
+                    Launch((1, 1, 1), (32, 1, 1), (np.zeros(4, np.uint32), np.int32(3))),
+                )
+            ],
             "sel",
             [JudgedItems(1, "u32", np.zeros(1, np.int32), None)],
             ElementRules(np.zeros(1), np.zeros(1), np.zeros(1, np.uint8), np.zeros(1, np.uint8)),
@@ -291,8 +303,7 @@ def test_an_element_is_right_just_where_the_judge_says_so(name: str, data: st.Da
     value = np.where(np.isfinite(expected), expected, 0.0)
     item = "f32" if name == "tf32" else name
     launch = TrialLaunch(
-        kernel("", "p"),
-        Launch((1, 1, 1), (32, 1, 1), (observed.copy(),)),
+        [StagedLaunch(kernel("", "p"), Launch((1, 1, 1), (32, 1, 1), (observed.copy(),)))],
         "sel",
         [JudgedItems(0, item, np.arange(ITEMS, dtype=np.int32), poison_pattern(element, 0))],
         ElementRules(value, limit, accepted, np.zeros(ITEMS, np.uint8)),

@@ -18,6 +18,7 @@ from wmmadiag.place import Place
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Outcome, Tested, Work
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.together import Together
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
@@ -170,7 +171,9 @@ def _helps(outcome: TrialOutcome) -> str:
 def _unseen(found: Examined) -> Iterator[str]:
     assert found.failing is not None
     first = found.baseline[found.failing.name]
-    if first.kernel is not None and emulator_of(first.kernel) is None:
+    if isinstance(first.kernel, Together):
+        yield "where elements come from: several kernels run one after the other"
+    elif first.kernel is not None and emulator_of(first.kernel) is None:
         yield "accesses, races and the origin of values: this run shows outputs only"
     elif found.untraced and first.verdict is not None:
         yield f"where elements come from: {found.untraced}"

@@ -19,7 +19,7 @@ from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.symbols import rendered_entry
+from wmmadiag.subject.symbols import rendered_entries
 
 
 def clean(run: CaseRun) -> bool:
@@ -62,10 +62,10 @@ def ranked_changes(
         places: the parts of files that may be changed; None: all.
     """
     sources = {file: parse(text, file) for file, text in texts.items()}
-    entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
+    entries = rendered_entries(bench.card, bench.card.case(run.result.case), bench.variant)
     wider = known is not None
     first = [one.change for one in known] if known is not None else None
-    every = list(changes_of(texts, entry, places=places, wider=wider, known=first))
+    every = list(changes_of(texts, entries, places=places, wider=wider, known=first))
     return sources, ranked(every, sources, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
 
 

@@ -34,7 +34,7 @@ from wmmadiag.diagnose.two_bugs import Which, mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused
 from wmmadiag.errors import UnsupportedError, WmmadiagError
 from wmmadiag.subject.card import Case, LaunchShape
-from wmmadiag.subject.symbols import rendered_entry
+from wmmadiag.subject.symbols import rendered_entries
 
 _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
@@ -114,7 +114,7 @@ class _Hunt:
     def program(self) -> Program:
         """What the base's texts say."""
         trials, bench = self.base.trials, self.found.bench
-        return program(trials.texts, rendered_entry(bench.card, trials.case, bench.variant))
+        return program(trials.texts, rendered_entries(bench.card, trials.case, bench.variant))
 
     def places(self, order: Sequence[Ranked]) -> Sketches:
         """The places of the base's source that changes are of, to be filled."""
@@ -146,7 +146,7 @@ class _Hunt:
         """Hold what makes the bench's case right to every case; whether one mends every case."""
         found, trials, ledger = self.found, self.base.trials, self.found.ledger
         right = [one for one in tried if one.outcome.verdict == "right"]
-        right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
+        right = slid(trials, rendered_entries(found.bench.card, trials.case, found.bench.variant), right, ledger)
         right = screened(trials, right, _others(found, self.base, self.cases), ledger)
         answers = confirmed_from(found, self.base, right, self.cases, self.tell, self.launched)
         self.launched = ()

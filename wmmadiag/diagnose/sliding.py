@@ -30,11 +30,11 @@ Loops: TypeAlias = tuple[int, ...]
 """Where the loops around a place begin, the innermost last."""
 
 
-def slid(bench: Bench, entry: str, right: Sequence[Tried], ledger: Ledger) -> list[Tried]:
+def slid(bench: Bench, entry: str | tuple[str, ...], right: Sequence[Tried], ledger: Ledger) -> list[Tried]:
     """Changes that make the bench's case right, insertions among them moved to where they are needed.
 
     Args:
-        entry: the kernel as the card names it.
+        entry: the kernel as the card names it, or several.
     """
     # What leaves a round skips what stands behind it: its place is its meaning.
     some = [one for one in right if movable(one.ranked.change) and one.ranked.change.role != "branch"]
@@ -52,7 +52,7 @@ def movable(change: Change) -> bool:
     )
 
 
-def _moved(bench: Bench, entry: str, one: Tried, ledger: Ledger) -> Tried:
+def _moved(bench: Bench, entry: str | tuple[str, ...], one: Tried, ledger: Ledger) -> Tried:
     change = one.ranked.change
     places = list(itertools.islice(_later(bench.texts, entry, change), _PLACES))
     outcomes = bench.try_batch([there for there, _ in places])
@@ -81,7 +81,7 @@ def _last(loops: Sequence[Loops], found: Sequence[int]) -> int:
     return list(itertools.takewhile(set(found).__contains__, ring))[-1]
 
 
-def _later(texts: Texts, entry: str, change: Change) -> Iterator[tuple[Change, Loops]]:
+def _later(texts: Texts, entry: str | tuple[str, ...], change: Change) -> Iterator[tuple[Change, Loops]]:
     """The same statement before each one that follows in its function, then before those of the next round of the
     loops that it is in, with where the loops begin that are around it there."""
     edit = change.edits[0]

@@ -50,6 +50,16 @@ def place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], boo
     return placed
 
 
+def places(sizes: Sequence[int]) -> list[int]:
+    """Device addresses of arrays of so many bytes, apart from each other like the arrays of a launch."""
+    found: list[int] = []
+    address = memory_layout.ARGUMENT_BASE
+    for size in sizes:
+        found.append(address)
+        address = memory_layout.align_up(address + size + _GAP, _ALIGN)
+    return found
+
+
 def pointer_tables(launch: Launch, placed: Mapping[int, int]) -> dict[int, tuple[int, NDArray[np.uint8]]]:
     """Device address and bytes of each table of pointers, by the index of the array that they point into.
 
@@ -351,7 +361,7 @@ class EmulatedKernel:
                 extent.of(ExtentPart(one.name.partition(",")[0], 0, one.item, (extent.size // one.item,), (one.item,)))
             )
             if one.data.size:
-                regions.append((one.address, one.data, True))
+                regions.append((one.address, one.data, one.data.flags.writeable))
         for base, image, writable, name in self.kernel.layout.images():
             if image.size and base not in given_at:
                 regions.append((base, image, writable))

@@ -1,20 +1,20 @@
-"""One launch of a program that reads a selector, run for many values of it (`native/trial.hpp`)."""
+"""Launches of a program that reads a selector, run for many values of it (`native/trial.hpp`)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.emulator import native
-from wmmadiag.emulator.kernel import EmulatedKernel
+from wmmadiag.emulator.kernel import EmulatedKernel, Region
 from wmmadiag.emulator.launch_limits import check_shape
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.launch import Launch
+from wmmadiag.launch import DeviceMemory, Launch
 
 ENDLESS = 20_000_000
 """Warp instructions after which a small launch is taken for one that does not end."""
@@ -89,53 +89,76 @@ class TrialLimits:
     looks: int = 1  # blocks with wrong elements that must be no better; 0: never, so that every element is counted
 
 
+@dataclass(frozen=True, slots=True)
+class StagedLaunch:
+    """One of the launches that a trial is made of.
+
+    Attributes:
+        kernel: the program's; its poison is that of its options, its other options do not count.
+        launch: its arrays hold the initial contents, and stay as they are.
+        cleared: (device address, bytes) of memory that the host sets to zero before it.
+    """
+
+    kernel: EmulatedKernel
+    launch: Launch
+    cleared: Sequence[tuple[int, int]] = ()
+
+
+def launches(stages: Sequence[StagedLaunch]) -> Iterator[tuple[EmulatedKernel, Launch]]:
+    """Each kernel with its launch, on copies of all memory: to be run before the next one is asked for."""
+    held: dict[int, DeviceMemory] = {}
+    for stage in stages:
+        launch = stage.launch.copied()
+        for one in launch.memory:
+            held.setdefault(one.address, one)
+        memory = tuple(held[one.address] for one in launch.memory)
+        for address, size in stage.cleared:
+            held[address].data[:size] = 0
+        yield stage.kernel, replace(launch, memory=memory)
+
+
 class TrialLaunch:
-    """A kernel with its launch, made ready.
+    """Kernels with their launches, made ready.
 
     Args:
-        kernel: the program; its poison is that of its options, its other options do not count.
-        launch: its arrays hold the initial contents, and stay as they are.
+        stages: what is launched, in order; arrays of several are in `Launch.memory`, and the same for all of them.
         selector: name of the program's variable of 32 bits; where the program has none, all values are the same run.
-        items: of the array arguments; those that are not listed may hold anything.
+        items: of the arrays; those that are not listed may hold anything.
         rules: per element.
         strays_pass: whether accesses outside of all arrays, and such as are not aligned, read zeros or what lies there,
             or are lost, in place of ending the run.
+        addresses: of the arrays, where they are no arguments of the first launch: by the indices of `items`.
 
     Raises:
-        ConfigurationError, KernelFault: as `EmulatedKernel.launch`, for what does not fit the kernel.
+        ConfigurationError, KernelFault: as `EmulatedKernel.launch`, for what does not fit a kernel.
     """
 
     def __init__(
         self,
-        kernel: EmulatedKernel,
-        launch: Launch,
+        stages: Sequence[StagedLaunch],
         selector: str,
         items: Sequence[JudgedItems],
         rules: ElementRules,
         *,
         strays_pass: bool = False,
+        addresses: Mapping[int, int] | None = None,
     ) -> None:
-        check_shape(kernel.kernel, launch)
-        regions, extents = kernel.memory(launch)
-        lowered, options = kernel.kernel, kernel.options
-        arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
-        starts = {index: extent.start for index, extent in zip(arrays, extents, strict=False)}
+        placed = [_placed(one, selector) for one in stages]
+        starts = addresses if addresses is not None else _starts(stages[0])
         missing = [one.argument for one in items if one.argument not in starts]
         if missing:
             raise ConfigurationError(
                 f"argument {missing[0]} of the launch is no array", hint="give arrays where the kernel takes pointers"
             )
-        placed = lowered.layout.static.get(selector)
+        options = stages[0].kernel.options
         self._trials = native.trials(
-            *kernel.placed(launch, regions),
+            [row for row, _ in placed],
             options.poison,
             options.register_poison,
-            kernel.patience,
-            placed.address if placed is not None else 0,
             strays_pass,
             [(starts[one.argument], one.type, one.element, one.poison is not None, one.poison or 0) for one in items],
             *(np.ascontiguousarray(one) for one in (rules.value, rules.bound, rules.accepted, rules.wrong)),
-            [data for _, data, _ in regions],
+            [regions for _, regions in placed],
         )
 
     def base(self, budget: int) -> TrialBase:
@@ -167,3 +190,19 @@ class TrialLaunch:
             threads or len(os.sched_getaffinity(0)),
         )
         return [TrialResult(*row) for row in rows]
+
+
+def _placed(stage: StagedLaunch, selector: str) -> tuple[tuple[Any, ...], Sequence[Region]]:
+    """A stage as the engine takes it, and the memory that it works on."""
+    check_shape(stage.kernel.kernel, stage.launch)
+    regions, _ = stage.kernel.memory(stage.launch)
+    variable = stage.kernel.kernel.layout.static.get(selector)
+    address = variable.address if variable is not None else 0
+    row = *stage.kernel.placed(stage.launch, regions), stage.kernel.patience, address, list(stage.cleared)
+    return row, regions
+
+
+def _starts(stage: StagedLaunch) -> dict[int, int]:
+    """Device addresses of the array arguments of a launch, by their indices."""
+    arrays = [index for index, argument in enumerate(stage.launch.arguments) if isinstance(argument, np.ndarray)]
+    return {index: one.start for index, one in zip(arrays, stage.kernel.extents(stage.launch), strict=False)}

@@ -28,6 +28,7 @@ from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
 from wmmadiag.subject.card_session import Backend, CardSession
 from wmmadiag.subject.check import run_case
 from wmmadiag.subject.compiling import SubjectCompiler, Texts
+from wmmadiag.subject.together import Together
 from wmmadiag.subject.verdict import Verdict, wrong_masks
 
 _USUAL = Budget(300_000_000, seconds=0)
@@ -85,9 +86,16 @@ class _Recording:
     inner: CheckedRuns
     error: WmmadiagError | None = None
     budget: Budget = field(default_factory=lambda: _USUAL)
+    found: tuple[Finding, ...] = ()  # of the launches of a case; of several kernels what was found in any of them
 
     def launch(self, kernel: LoadedKernel, launch: Launch) -> Any:
         self.error = None
+        try:
+            return self._launched(kernel, launch)
+        finally:
+            self.found += tuple(one for one in self.inner.found if one not in self.found)
+
+    def _launched(self, kernel: LoadedKernel, launch: Launch) -> Any:
         emulated = emulator_of(kernel)
         try:
             if emulated is None:
@@ -153,6 +161,7 @@ class Workbench:
         variant = self.variant if self.launch is None else replace(self.variant, launch=self.launch)
         if texts or self.launch is not None:
             runs.budget = self._budget(case)
+        runs.found = ()
         result, bound, verdict = run_case(session, case, variant, wanted, inputs or self.inputs)
         kernel = compilation = context = None
         error: WmmadiagError | None = runs.error
@@ -165,10 +174,11 @@ class Workbench:
         if emulated is not None and bound is not None:
             context = Context(emulated.kernel, bound.launch, emulated.named_memory(bound.launch))
         wrong = wrong_masks(bound, verdict) if bound is not None and verdict is not None else {}
+        found = runs.found if isinstance(kernel, Together) else runs.inner.found
         if not texts:
             self._used[case.name] = max(result.warp_instructions, self._used.get(case.name, 0))
         return CaseRun(
-            result, bound, verdict, kernel, compilation, runs.inner.found, error, context, wrong
+            result, bound, verdict, kernel, compilation, found, error, context, wrong
         )  # fmt: skip
 
     def launched(self, shape: LaunchShape) -> Workbench:

@@ -1,12 +1,11 @@
-"""Of several kernels that are wrong together the one to look at: the one that is wrong by itself, too."""
+"""Of several kernels that are wrong together the one to look at, where one is wrong by itself; else all of them."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from wmmadiag.errors import UnsupportedError, WmmadiagError
+from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.card import Card
 
 ReadRight = Callable[[Card], Card]
@@ -14,14 +13,12 @@ ReadRight = Callable[[Card], Card]
 
 
 def one_of_several(card: Card, read: ReadRight, is_right: Callable[[Card], bool]) -> Card:
-    """The card of the kernel that a diagnosis of several is about; the card itself where they are right together.
+    """The card of the kernel that a diagnosis of several is about: the only one that is wrong by itself, too. The card
+    of all of them where they are right together, or where no one kernel tells.
 
     Args:
         card: derived from a host function that launches several kernels.
         is_right: runs a card's cases.
-
-    Raises:
-        UnsupportedError: none of them is wrong by itself as what it is known to compute, or more than one.
     """
     whole = read(card)
     if is_right(whole):
@@ -42,12 +39,11 @@ def one_of_several(card: Card, read: ReadRight, is_right: Callable[[Card], bool]
         told += [f"{', '.join(unknown)}: not looked at, since nothing tells what it computes alone"] * bool(unknown)
         said = f"of the kernels that '{card.entry}' launches, which are wrong together, {found.entry} is wrong alone"
         return replace(found, assumed=(*found.assumed, "; ".join([said, *told])))
-    open_ones = [*(entry for entry, _ in wrong), *unknown] or names
-    alone = f", and right alone: {', '.join(names)}" if names else ""
-    raise UnsupportedError(
-        f"'{card.entry}' launches several kernels, which are wrong together{alone}; a diagnosis is of one kernel",
-        hint=f"name one: --entry {shlex.quote(open_ones[0])}, with --computes where its source does not say what",
-    )
+    told = [f"{one} is wrong alone, too" for one, _ in wrong] + [f"{one} is right alone" for one in names]
+    if not told:
+        return whole
+    said = f"of the kernels that '{card.entry}' launches, which are wrong together, {' and '.join(told)}"
+    return replace(whole, assumed=(*whole.assumed, said))
 
 
 def _alone(card: Card) -> Iterator[tuple[str, Card | None]]:

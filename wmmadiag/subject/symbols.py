@@ -131,3 +131,12 @@ def rendered_entry(card: Card, case: Case, variant: Variant) -> str:
     if not entry.strip():
         raise ConfigurationError("'entry' is empty", place=place, hint="name the kernel")
     return entry
+
+
+def rendered_entries(card: Card, case: Case, variant: Variant) -> tuple[str, ...]:
+    """The names (or name expressions) of the kernels that run for one case and variant: several where a host function
+    launches several."""
+    steps = card.derived.kernel.together if card.derived is not None else None
+    if steps is None:
+        return (rendered_entry(card, case, variant),)
+    return tuple(dict.fromkeys(one.entry for one in steps.stages))

@@ -6,7 +6,7 @@ parts, the two products of a low-rank update. Memory that one hands on to the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wmmadiag.errors import UndecidedError
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Number, Term
-from wmmadiag.launch import Dim3, Launch, LoadedKernel, RunStats
+from wmmadiag.launch import DeviceMemory, Dim3, Launch, LoadedKernel, RunStats
 from wmmadiag.numerics.element_types import ElementType, storage_dtype
 
 # bytes of memory whose size nobody says, and times all arrays together; less where these are large: all is written
@@ -95,14 +95,15 @@ class Together:
         Raises:
             UndecidedError: a number of a launch is not known.
         """
-        values = {**self.stages.usual, **self._given(launch)}
-        held = self._memory(launch, values)
-        fresh = {self._key(index): spans for index, spans in launch.fresh}
-        fresh |= {name: range(held[name].nbytes) for name in self.stages.own}
+        steps = self.stages
+        values = {**steps.usual, **_given(steps, launch)}
+        held = _memory(steps, launch, values)
+        fresh = {_key(steps, index): spans for index, spans in launch.fresh}
+        fresh |= {name: range(held[name].nbytes) for name in steps.own}
         try:
             yield from self._staged(values, held, fresh)
         finally:
-            for name in self.stages.own:
+            for name in steps.own:
                 _given_back(held[name])
 
     def _staged(
@@ -118,51 +119,101 @@ class Together:
                 if isinstance(one, Said):
                     arguments.append(_scalar(one, values))
                     continue
-                offset = int(_known(one.offset, values))
-                if not 0 <= offset <= held[one.memory].nbytes:
-                    raise UndecidedError(
-                        f"{stage.entry} is given what lies {offset:,} bytes behind the beginning of {one.memory}",
-                        hint=f"{one.memory} has {held[one.memory].nbytes:,} bytes; name a kernel with --entry",
-                    )
+                offset = _offset(stage, one, values, held)
                 arguments.append(_elements(held[one.memory][offset:], one.element))
                 span = fresh.get(one.memory)
                 if span is not None:
                     unwritten.append((index, range(max(0, span.start - offset), max(0, span.stop - offset))))
-            yield self.kernels[stage.entry], Launch(
-                _shape(stage.grid, values), _shape(stage.block, values), tuple(arguments),
-                int(_known(stage.shared, values)), stage.names, tuple(unwritten), (), stage.structs,
-            )  # fmt: skip
+            yield self.kernels[stage.entry], replace(_launch(stage, arguments, values), fresh=tuple(unwritten))
             # What it has left unwritten of these holds poison, which shows in the result.
             for one in stage.arguments:
                 if isinstance(one, PointerTarget):
                     fresh.pop(one.memory, None)
 
-    def _key(self, index: int) -> str:
-        return next((name for name, one in self.stages.arrays.items() if one == index), "")
 
-    def _given(self, launch: Launch) -> dict[str, Number]:
-        found: dict[str, Number] = {}
-        for name, index in self.stages.numbers.items():
-            value = np.asarray(launch.arguments[index])
-            found[name] = float(value) if value.dtype.kind == "f" else int(value)
-        return found
+@dataclass(frozen=True, slots=True)
+class PlacedLaunches:
+    """The launches of a function over one memory, whose arrays have the same addresses in all of them."""
 
-    def _memory(self, launch: Launch, values: Mapping[str, Number]) -> dict[str, NDArray[np.uint8]]:
-        held: dict[str, NDArray[np.uint8]] = {}
-        for name, index in self.stages.arrays.items():
-            array = launch.arguments[index]
-            assert isinstance(array, np.ndarray)
-            held[name] = array.reshape(-1).view(np.uint8)
-        total = sum(one.nbytes for one in held.values())
-        room = _ROOM + min(_TIMES * total, max(_KEPT, 2 * total))
-        for name, size in self.stages.own.items():
-            count = room if size is None else int(_known(size, values))
-            if not 0 <= count <= _MOST:
-                raise UndecidedError(
-                    f"the host's function makes {count:,} bytes of {name}", hint="name one of its kernels with --entry"
-                )
-            held[name] = _poisoned(count)
-        return held
+    # entry, its launch, and (device address, bytes) of what the host sets to zero before it
+    stages: tuple[tuple[str, Launch, tuple[tuple[int, int], ...]], ...]
+    addresses: Mapping[int, int]  # device address of each array argument of the whole, by its index
+
+
+def placed(steps: LaunchSteps, launch: Launch, places: Callable[[Sequence[int]], Sequence[int]]) -> PlacedLaunches:
+    """The launches of a function, with pointers in place of arrays.
+
+    Args:
+        launch: of the whole, as `Together.launches` takes it; its arrays are the memory.
+        places: device addresses of so many bytes each.
+
+    Raises:
+        UndecidedError: as `Together.launches`.
+    """
+    values = {**steps.usual, **_given(steps, launch)}
+    held = _memory(steps, launch, values)
+    at = dict(zip(held, places([one.nbytes for one in held.values()]), strict=True))
+    memory = tuple(DeviceMemory(at[name], data, name) for name, data in held.items())
+    stages = []
+    for stage in steps.stages:
+        arguments = [
+            np.uint64(at[one.memory] + _offset(stage, one, values, held))
+            if isinstance(one, PointerTarget)
+            else _scalar(one, values)
+            for one in stage.arguments
+        ]
+        cleared = tuple((at[name], held[name].nbytes) for name in stage.cleared)
+        stages.append((stage.entry, replace(_launch(stage, arguments, values), memory=memory), cleared))
+    return PlacedLaunches(tuple(stages), {index: at[name] for name, index in steps.arrays.items()})
+
+
+def _offset(
+    stage: LaunchStep, one: PointerTarget, values: Mapping[str, Number], held: Mapping[str, NDArray[np.uint8]]
+) -> int:
+    """Where in its memory a pointer leads, bytes."""
+    offset = int(_known(one.offset, values))
+    if not 0 <= offset <= held[one.memory].nbytes:
+        raise UndecidedError(
+            f"{stage.entry} is given what lies {offset:,} bytes behind the beginning of {one.memory}",
+            hint=f"{one.memory} has {held[one.memory].nbytes:,} bytes; name a kernel with --entry",
+        )
+    return offset
+
+
+def _launch(stage: LaunchStep, arguments: Sequence[Any], values: Mapping[str, Number]) -> Launch:
+    shared = int(_known(stage.shared, values))
+    grid, block = _shape(stage.grid, values), _shape(stage.block, values)
+    return Launch(grid, block, tuple(arguments), shared, stage.names, structs=stage.structs)
+
+
+def _key(steps: LaunchSteps, index: int) -> str:
+    return next((name for name, one in steps.arrays.items() if one == index), "")
+
+
+def _given(steps: LaunchSteps, launch: Launch) -> dict[str, Number]:
+    found: dict[str, Number] = {}
+    for name, index in steps.numbers.items():
+        value = np.asarray(launch.arguments[index])
+        found[name] = float(value) if value.dtype.kind == "f" else int(value)
+    return found
+
+
+def _memory(steps: LaunchSteps, launch: Launch, values: Mapping[str, Number]) -> dict[str, NDArray[np.uint8]]:
+    held: dict[str, NDArray[np.uint8]] = {}
+    for name, index in steps.arrays.items():
+        array = launch.arguments[index]
+        assert isinstance(array, np.ndarray)
+        held[name] = array.reshape(-1).view(np.uint8)
+    total = sum(one.nbytes for one in held.values())
+    room = _ROOM + min(_TIMES * total, max(_KEPT, 2 * total))
+    for name, size in steps.own.items():
+        count = room if size is None else int(_known(size, values))
+        if not 0 <= count <= _MOST:
+            raise UndecidedError(
+                f"the host's function makes {count:,} bytes of {name}", hint="name one of its kernels with --entry"
+            )
+        held[name] = _poisoned(count)
+    return held
 
 
 _spare: dict[int, NDArray[np.uint8]] = {}  # memory of launches that are over, by its id, to be taken once more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
@@ -15,7 +15,7 @@ from wmmadiag.compare.comparison import compare, compare_outputs, wrong_elements
 from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Elsewhere
-from wmmadiag.ops import OPERATIONS, readings
+from wmmadiag.ops import OPERATIONS, Reading, readings
 from wmmadiag.ops.evaluation import judge, reference, tolerance
 from wmmadiag.ops.model import Setting
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
@@ -44,6 +44,9 @@ class Verdict:
     problem: Problem | None  # why it is undecided, or None
     notes: tuple[str, ...]  # remarks for the report
     convention: Meant | None = None  # the one other reading that makes a wrong result right, wholly or in part, or None
+    coarser: Reading | None = (
+        None  # the one with a coarser arithmetic that would explain all of a wrong result, or None
+    )
 
 
 def judge_case(
@@ -100,8 +103,8 @@ def judge_case(
             "what was taken so says nothing: an output of zeros would be within the bound, too",
             hint="--computes says what the kernel computes",
         )
-    coarser = _coarser(bound, expected, observations, judgements) if wrong and criterion == "rounding bound" else ""
-    notes = (_COARSER.format(coarser),) if coarser else ()
+    coarser = _coarser(bound, expected, observations, judgements) if wrong and criterion == "rounding bound" else None
+    notes = (_COARSER.format(_settings(coarser)),) if coarser is not None else ()
     if not OPERATIONS[bound.card.computes.operation].judged:
         notes = ("nothing is expected of the numbers: only the checks judge",)
     convention = fitting_reading(bound) if wrong and not damages and other_readings else None
@@ -109,7 +112,7 @@ def judge_case(
         notes = (f"every element is right with {convention[0].meaning()}; if the kernel means that, let the card say "
                  f"{convention[0].settings()}",)  # fmt: skip
     meant = convention and convention[0]
-    return Verdict(status, tuple(observations), expected, judgements, damages, problem, notes, meant)
+    return Verdict(status, tuple(observations), expected, judgements, damages, problem, notes, meant, coarser)
 
 
 def _is_mute(expected: Mapping[str, Doubles], judgements: Mapping[str, Judgement]) -> bool:
@@ -289,6 +292,29 @@ _COARSER = (
 _COARSER_TRIED = 24
 
 
+def _settings(reading: Reading) -> str:
+    return " with ".join(f'{name} = "{value}"' for name, value in reading.parameters.items())
+
+
+def coarsest(bound: BoundCase, expected: Mapping[str, Doubles]) -> dict[str, Judgement]:
+    """How to judge the outputs of a case where any coarser arithmetic may be meant that nobody spoke of."""
+    parameters = {**bound.parameters, **_everything(_coarser_readings(bound))}
+    judged = judge(bound.card.computes.operation, parameters, bound.inputs(), expected, bound.elements())
+    shapes = {role: array.shape for role, array in bound.outputs().items()}
+    return {role: Judgement(_shaped(one.bound, shapes.get(role)), one.nonfinite_ok) for role, one in judged.items()}
+
+
+def _coarser_readings(bound: BoundCase) -> list[Reading]:
+    assumed = assumed_reading(bound.card)
+    operation = OPERATIONS[bound.card.computes.operation]
+    return list(islice(readings(operation, assumed, changes=2, kinds=("arithmetic",)), _COARSER_TRIED))
+
+
+def _everything(coarser: Sequence[Reading]) -> dict[str, Setting]:
+    """All that these readings change at once."""
+    return {name: value for one in reversed(coarser) for name, value in one.parameters.items()}
+
+
 def _shared(observed: NDArray[Any], expected: Doubles, judgement: Judgement) -> bool:
     """Whether most elements err: rounding errs everywhere alike, but not where an activation makes nought of it."""
     telling = expected != 0
@@ -302,16 +328,16 @@ def _coarser(
     complete: Mapping[str, Doubles],
     observations: list[Observation],
     judgements: Mapping[str, Judgement],
-) -> str:
-    """The coarser arithmetic than the card says that would explain everything, in words, or ""."""
+) -> Reading | None:
+    """The reading with a coarser arithmetic than the card says that would explain everything, or None."""
     if all(o.passed for o in observations):  # what else is wrong (a damaged input) no arithmetic explains
-        return ""
+        return None
     if any(o.unwritten or o.nan or o.inf for o in observations):
-        return ""
+        return None
     observed, wrong = bound.outputs(), {one.output for one in observations if one.wrong}
     # An error that most elements do not share has another cause.
     if not all(_shared(observed[role], complete[role], judgements[role]) for role in wrong & judgements.keys()):
-        return ""
+        return None
     inputs = bound.inputs()
     outputs = {role: one.astype(np.float64) for role, one in bound.outputs().items()}
 
@@ -329,12 +355,8 @@ def _coarser(
                 if role in judged
             )
 
-    assumed = assumed_reading(bound.card)
-    operation = OPERATIONS[bound.card.computes.operation]
-    coarser = list(islice(readings(operation, assumed, changes=2, kinds=("arithmetic",)), _COARSER_TRIED))
+    coarser = _coarser_readings(bound)
     # One look with everything allowed saves the others where nothing would help.
-    everything = {name: value for one in reversed(coarser) for name, value in one.parameters.items()}
-    if not coarser or not explains(everything):
-        return ""
-    found = next((one for one in coarser if explains(one.parameters)), None)
-    return "" if found is None else " with ".join(f'{name} = "{value}"' for name, value in found.parameters.items())
+    if not coarser or not explains(_everything(coarser)):
+        return None
+    return next((one for one in coarser if explains(one.parameters)), None)

@@ -1,4 +1,4 @@
-"""Where a source may be changed: what the entry reaches, in the user's files, macros and constants included."""
+"""Where a source may be changed: what the kernels reach, in the user's files, macros and constants included."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Range = tuple[str, int, int]
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """What an entry reaches of some files."""
+    """What some kernels reach of some files."""
 
     texts: Texts  # the files, by path
     bodies: list[Body]  # functions, macros and constants, in the order in which they are reached
@@ -60,7 +60,7 @@ class Program:
 
     @property
     def statements(self) -> list[Statement]:
-        """Every statement that the entry reaches, in the order of bodies and text.
+        """Every statement that the kernels reach, in the order of bodies and text.
 
         Those that may not be changed are among them: what is put in one place may be told by another.
         """
@@ -69,7 +69,7 @@ class Program:
         return self._statements
 
     def all_expressions(self) -> list[Expression]:
-        """Every expression that the entry reaches."""
+        """Every expression that the kernels reach."""
         if not self._all:
             wholes = (whole for body in self.bodies for held in body.statements for whole in held.expressions)
             self._all = [one for whole in wholes for one in whole.under()]
@@ -100,16 +100,16 @@ class Program:
         )
 
 
-def program(texts: Texts, entry: str, ranges: Iterable[Range] | None = None) -> Program:
-    """Read what `entry` reaches.
+def program(texts: Texts, entry: str | tuple[str, ...], ranges: Iterable[Range] | None = None) -> Program:
+    """Read what some kernels reach.
 
     Args:
-        texts: the kernel's own source and the user's headers that it includes.
-        entry: the kernel as the card names it, with or without scopes and template arguments.
-        ranges: what may be changed; everything that the entry reaches where it is None.
+        texts: the kernels' own source and the user's headers that it includes.
+        entry: the kernel as the card names it, or several, with or without scopes and template arguments.
+        ranges: what may be changed; everything that they reach where it is None.
 
     Raises:
-        ValueError: no file defines the entry.
+        ValueError: no file defines one of them.
     """
     return _Reaching(texts, entry).program(None if ranges is None else tuple(ranges))
 
@@ -122,10 +122,13 @@ class _Constant:
 
 
 class _Reaching:
-    def __init__(self, texts: Texts, entry: str) -> None:
+    def __init__(self, texts: Texts, entry: str | tuple[str, ...]) -> None:
         self.texts = texts
-        self.entry = entry.partition("<")[0].rpartition("::")[2].strip()
-        self.arguments = entry.partition("<")[2].encode()  # types whose calls no text of the sources names
+        # The kernels by their names, with their arguments: types whose calls no text of the sources names.
+        self.entries: dict[str, list[bytes]] = {}
+        for one in (entry,) if isinstance(entry, str) else entry:
+            name = one.partition("<")[0].rpartition("::")[2].strip()
+            self.entries.setdefault(name, []).append(one.partition("<")[2].encode())
         self.units: list[Unit] = []
         self.declared: list[Declarations] = []
         macros: dict[str, tuple[Unit, Macro]] = {}
@@ -199,8 +202,9 @@ class _Reaching:
             self.constants.setdefault(name, []).append(_Constant(name, unit, node))
 
     def program(self, ranges: tuple[Range, ...] | None) -> Program:
-        if not any(function.kernel for _, function in self.functions.get(self.entry, ())):
-            raise ValueError(f"no file among {', '.join(self.texts)} defines the kernel {self.entry}")
+        for entry in self.entries:
+            if not any(function.kernel for _, function in self.functions.get(entry, ())):
+                raise ValueError(f"no file among {', '.join(self.texts)} defines the kernel {entry}")
         bodies = [body for name in self._reached() for body in self._bodies(name)]
         for body in bodies:
             node = self._node(body)
@@ -233,7 +237,7 @@ class _Reaching:
                 self.reader.body(body, node)
 
     def _reached(self) -> list[str]:
-        """The names that the entry reaches, callees and constants before what uses them."""
+        """The names that the kernels reach, callees and constants before what uses them."""
         order: list[str] = []
         seen: set[str] = set()
 
@@ -250,12 +254,12 @@ class _Reaching:
                         reach(plain)
             order.append(name)
 
-        reach(self.entry)
+        for entry in self.entries:
+            reach(entry)
         return order
 
     def _texts_of(self, name: str) -> Iterator[bytes]:
-        if name == self.entry:
-            yield self.arguments
+        yield from self.entries.get(name, ())
         for unit, function in self.functions.get(name, ()):
             yield unit.source.code.code[function.start : function.node.end_byte]
         if name in self.macros:
@@ -272,7 +276,7 @@ class _Reaching:
         for one in self.constants.get(name, ()):
             yield Body(name, one.unit, None, fixed=True, declaration=one.node)
         for unit, function in self.functions.get(name, ()):
-            entry = name == self.entry
+            entry = name in self.entries
             if function.kernel == entry:
                 yield Body(name, unit, function, kernel=entry)
 

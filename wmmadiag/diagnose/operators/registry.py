@@ -61,7 +61,7 @@ def all_operators(wider: bool = False) -> Mapping[str, Run]:
 
 def changes(
     texts: Texts,
-    entry: str,
+    entry: str | tuple[str, ...],
     *,
     places: Iterable[Range] | None = None,
     wider: bool = False,
@@ -71,13 +71,13 @@ def changes(
 
     Args:
         texts: the kernel's own source and the user's headers, UTF-8, by path.
-        entry: the kernel as the card names it.
-        places: the parts of files that may be changed; None: all that the entry reaches.
+        entry: the kernel as the card names it, or several.
+        places: the parts of files that may be changed; None: all that they reach.
         wider: those of the second round, without what the first one has.
         known: of the second round, what the first one has; None: it is made for that.
 
     Raises:
-        ValueError: no file defines the entry.
+        ValueError: no file defines one of them.
     """
     yield from changes_of(program(texts, entry, places), wider=wider, known=known)
 

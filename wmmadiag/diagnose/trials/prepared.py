@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,18 +27,18 @@ from wmmadiag.errors import ConfigurationError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A source of one kernel, ready for the compiler."""
+    """A source of one kernel, or of several that are launched one after the other, ready for the compiler."""
 
     sources: Texts  # the user's files as they are, by the path that messages show; the source itself first
     texts: Texts  # what is compiled in their place, byte for byte as long
     keys: Mapping[str, str]  # path → the name under which the compiler gets the file
-    entry: str  # the kernel, as the card names it, or "" for the only one
+    entries: tuple[str, ...]  # the kernels: names or name expressions; one "" for the only one
     arch: str  # what it is compiled for, "sm_90"
     options: tuple[str, ...]  # of the compiler
     expressions: tuple[str, ...]  # what is instantiated
     tools: Toolchain  # the compiler
     own: NvrtcResult  # what the compiler made of the source as it is, optimised as the user's own program
-    definition: Definition | None  # of the kernel in these files; None where it cannot be copied
+    definition: Definition | None  # of the kernel in these files; None where it cannot be copied, or of several
     whole: Definition | None  # the same with what stands before it in its file; None where that cannot be copied
     _built: Built
 
@@ -67,18 +67,22 @@ class Prepared:
         own = self.definition.name if self.definition is not None else ""
         return tuple(re.sub(rf"\b{re.escape(own)}\b(?=\s*(?:<|$))", name, one, count=1) for one in self.expressions)
 
-    def entry_of(self, ptx: str, lowered: Mapping[str, str]) -> str | None:
-        """The mangled name of the kernel in a program's PTX."""
-        found = _entries(ptx, lowered, self.entry)
-        return found[0].name if len(found) == 1 else None
+    def entries_of(self, ptx: str, lowered: Mapping[str, str]) -> dict[str, str] | None:
+        """The mangled name of each kernel in a program's PTX; None where one is not there, or not the only one."""
+        found = {one: _entries(ptx, lowered, one) for one in self.entries}
+        return (
+            {one: some[0].name for one, some in found.items()}
+            if all(len(some) == 1 for some in found.values())
+            else None
+        )
 
 
-def prepare(path: Path, options: CompileOptions, entry: str, texts: Texts | None = None) -> Prepared:
+def prepare(path: Path, options: CompileOptions, entries: Sequence[str], texts: Texts | None = None) -> Prepared:
     """Read a source, and compile it once to learn what it needs.
 
     Args:
         options: as its own program is compiled.
-        entry: the kernel: a name or a name expression; empty for the only one.
+        entries: the kernels: names or name expressions; one that is empty for the only one.
         texts: of some of its files, by the path that messages show, in place of what the disk has.
 
     Raises:
@@ -98,16 +102,21 @@ def prepare(path: Path, options: CompileOptions, entry: str, texts: Texts | None
     tree = source_tree(text, source_name(path), options, tools, given)
     built = build(tree, options, tools)
     lowered = built.result.lowered
-    found = _entries(built.result.ptx, lowered, entry)
-    if len(found) != 1:
-        raise ConfigurationError(f"{tree.root.name}: no kernel {entry!r}, or several")
-    expressions = tuple(one for one in built.expressions if lowered.get(one) == found[0].name)
-    definition, whole = _definitions(built, found[0].base_name)
+    found: dict[str, Entry] = {}
+    for wanted in entries:
+        named = _entries(built.result.ptx, lowered, wanted)
+        if len(named) != 1:
+            raise ConfigurationError(f"{tree.root.name}: no kernel {wanted!r}, or several")
+        found[wanted] = named[0]
+    kernels = {one.base_name for one in found.values()}
+    symbols = {one.name for one in found.values()}
+    expressions = tuple(one for one in built.expressions if lowered.get(one) in symbols)
+    definition, whole = _definitions(built, *kernels) if len(found) == 1 else (None, None)
     return Prepared(
         {file.name: file.data for file in tree.files()},
-        {file.name: _without_others(built, file.key, found[0].base_name) for file in tree.files()},
+        {file.name: _without_others(built, file.key, kernels) for file in tree.files()},
         {file.name: file.key for file in tree.files()},
-        (found[0].name_expression or found[0].demangled) if entry else "",
+        tuple((one.name_expression or one.demangled) if wanted else "" for wanted, one in found.items()),
         options.arch,
         tuple(flag for flag in nvrtc_options(options, tools, tree, built.standard) if flag != "-lineinfo"),
         expressions,
@@ -145,14 +154,14 @@ def _entries(ptx: str, lowered: Mapping[str, str], wanted: str) -> list[Entry]:
     return find_entries(entries, wanted) if wanted else entries
 
 
-def _without_others(built: Built, key: str, kernel: str) -> bytes:
-    """A file with the bodies of other kernels blanked; as it is where that kernel is not among its declarations."""
+def _without_others(built: Built, key: str, kernels: Set[str]) -> bytes:
+    """A file with the bodies of other kernels blanked; as it is where some of those are not among the declarations."""
     source = built.own.sources[key]
     text = built.texts.get(key, source.data)
-    if kernel not in {one.name for declared in built.own.declared.values() for one in declared.kernels()}:
+    if not kernels <= {one.name for declared in built.own.declared.values() for one in declared.kernels()}:
         return text
     for one in built.own.declared[key].kernels():
-        if one.name != kernel and one.body is not None:
+        if one.name not in kernels and one.body is not None:
             start, end = one.body.start_byte + 1, one.body.end_byte - 1
             text = text[:start] + blank(text[start:end]) + text[end:]
     return text

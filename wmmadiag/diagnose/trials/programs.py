@@ -59,11 +59,15 @@ _KEPT = 32
 """Programs of copies that are kept for further changes that give the same one."""
 
 
+Kernels: TypeAlias = Mapping[str, EmulatedKernel]
+"""The kernels of a program, by what `Prepared.entries` calls them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A compiled program."""
 
-    kernel: EmulatedKernel  # ready to be launched
+    kernels: Kernels  # ready to be launched
     changes: Mapping[int, Change]  # by the number that selects them; none of a program of one text
 
 
@@ -143,7 +147,7 @@ class Programs:
             self.level = "full"
             return self.plain()
 
-    def _once(self, key: tuple[Level, bool] | None, made: Callable[[], EmulatedKernel]) -> Program:
+    def _once(self, key: tuple[Level, bool] | None, made: Callable[[], Kernels]) -> Program:
         """A program without a change, made once: how it is compiled, None as the user's own, says which."""
         if key not in self._unchanged:
             self._unchanged[key] = Program(made(), {})
@@ -240,7 +244,8 @@ class Programs:
                 try:
                     if entry in unread:  # its inline assembly is none
                         raise unread[entry]
-                    made[text] = Program(self._lowered(module, entry), {})
+                    (called,) = self.prepared.entries
+                    made[text] = Program({called: self._lowered(module, entry)}, {})
                 except WmmadiagError as error:
                     made[text] = error.message
         self._alike |= {text: made[text] for text in new}
@@ -320,14 +325,14 @@ class Programs:
             group = tuple(one for one, key in number.items() if key not in gone)
         return later
 
-    def _made(self, edits: Edits) -> EmulatedKernel:
+    def _made(self, edits: Edits) -> Kernels:
         result = self._compiled(edits, self.level)
         if not result.ok:
             errors = errors_in(result.log)
             raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
         return self._loaded(result)
 
-    def with_holes(self, holes: Sequence[Sequence[Hole]]) -> tuple[EmulatedKernel | None, Mapping[int, frozenset[int]]]:
+    def with_holes(self, holes: Sequence[Sequence[Hole]]) -> tuple[Kernels | None, Mapping[int, frozenset[int]]]:
         """A program of some holes, alone or such as are filled alike, and the slots that each has, by their places in
         the sequence.
 
@@ -375,11 +380,12 @@ class Programs:
             named = prepared.expressions if expressions is None else expressions
             return run_nvrtc(root, prepared.root, flags, headers=headers, name_expressions=named)
 
-    def _loaded(self, result: NvrtcResult) -> EmulatedKernel:
-        entry = self.prepared.entry_of(result.ptx, result.lowered)
-        if entry is None:
-            raise CompileError(f"no kernel {self.prepared.entry} is left", detail=self.prepared.root)
-        return self._lowered(parse(result.ptx, name=self.prepared.root, entry=entry), entry)
+    def _loaded(self, result: NvrtcResult) -> Kernels:
+        entries = self.prepared.entries_of(result.ptx, result.lowered)
+        if entries is None:
+            raise CompileError(f"no kernel {', '.join(self.prepared.entries)} is left", detail=self.prepared.root)
+        module = parse(result.ptx, name=self.prepared.root, entry=tuple(entries.values()))
+        return {called: self._lowered(module, entry) for called, entry in entries.items()}
 
     def _lowered(self, module: Module, entry: str) -> EmulatedKernel:
         return EmulatedKernel(lower(module, entry, self.prepared.arch), EmulatorOptions())

@@ -18,18 +18,19 @@ from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, o
 from wmmadiag.diagnose.trials.parted import Ran, parted
 from wmmadiag.diagnose.trials.parts import packed, parts, selected
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
-from wmmadiag.diagnose.trials.programs import Program, Programs
+from wmmadiag.diagnose.trials.programs import Kernels, Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
 from wmmadiag.diagnose.trials.team import Answer, Asked, Part, Setting, expect, processes, share, threads_each
-from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.trials import ElementRules, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.emulator.kernel import places
+from wmmadiag.emulator.trials import ElementRules, StagedLaunch, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Case
-from wmmadiag.subject.symbols import rendered_entry, rendered_macros
-from wmmadiag.subject.verdict import expectation
+from wmmadiag.subject.symbols import rendered_entries, rendered_macros
+from wmmadiag.subject.together import placed
+from wmmadiag.subject.verdict import coarsest, expectation
 
 _SHARED = 48
 """Fewer changes are tried in this process alone."""
@@ -61,11 +62,20 @@ class TrialBench:
         self._share = threads
         expect(setting, threads)
         self._bound = bind(self.card, self.case, self.variant, seed=setting.seed, inputs=setting.inputs)
-        entry = rendered_entry(self.card, self.case, self.variant)
-        self._made = self.variant.source or self.card.source, self._options(entry), entry, setting.texts
+        entries = rendered_entries(self.card, self.case, self.variant)
+        self._made = self.variant.source or self.card.source, self._options(entries), entries, setting.texts
         same = like is not None and like._made == self._made
         self._prepared: Prepared = like._prepared if like is not None and same else prepare(*self._made)
-        values, judgements, _ = expectation(self._bound)
+        # The launches by their kernels' entries, and where arrays lie that are no arguments of theirs.
+        self._stages: Sequence[tuple[str, Launch, Sequence[tuple[int, int]]]] = [(entries[0], self._bound.launch, ())]
+        self._addresses: Mapping[int, int] | None = None
+        steps = self.card.derived.kernel.together if self.card.derived is not None else None
+        if steps is not None:
+            held = placed(steps, self._bound.launch, places)
+            self._stages, self._addresses = held.stages, held.addresses
+        values, judgements, criterion = expectation(self._bound)
+        if self.card.derived is not None and criterion == "rounding bound":  # nobody said in which types it computes
+            judgements = coarsest(self._bound, values)
         self._expected = expected_of(self._bound, values, judgements)
         self._programs: Programs = Programs(self._prepared, like=like._programs if like is not None else None)
         self._looked: dict[int, TrialResult] = {}  # by how many blocks of it
@@ -73,24 +83,24 @@ class TrialBench:
         self._passing = False  # whether accesses that belong nowhere pass, and are counted
         self._begin()
 
-    def _options(self, entry: str) -> CompileOptions:
+    def _options(self, entries: Sequence[str]) -> CompileOptions:
         macros = rendered_macros(self.card, self.case, self.variant)
         return CompileOptions(
             arch=self.setting.arch,
             macros={name: value or None for name, value in macros.items()},
             include_paths=self.card.include_paths,
             std=self.card.std,
-            name_expressions=(entry,) if "<" in entry else (),
+            name_expressions=tuple(one for one in entries if "<" in one),
         )
 
     def _begin(self) -> None:
         """Run the kernel as it is: what it gets wrong, and whether its program made in haste does the same."""
         own = self._programs.own()
-        launch = self._launch(own.kernel)
+        launch = self._launch(own.kernels)
         base = launch.base(self.setting.budget)
         if base.result.fault in _STRAYS:  # what comes after it tells more of a change than that there is still one
             self._passing = True
-            launch = self._launch(own.kernel)
+            launch = self._launch(own.kernels)
             base = launch.base(self.setting.budget)
         self.reference: TrialResult = base.result
         if base.wrong.size:
@@ -105,7 +115,7 @@ class TrialBench:
     def _hasty(self) -> bool:
         """Take the program made in haste for the plain one, if it is wrong in the same elements."""
         made = self._programs.plain()
-        launch = self._launch(made.kernel)
+        launch = self._launch(made.kernels)
         base = launch.base(self._base_budget)
         if not faithful(base.result, self.reference):
             return False
@@ -244,7 +254,7 @@ class TrialBench:
         found: dict[Change, Outcome] = {}
         for program in batch.programs:
             if inside := selected(program.changes, part):
-                found |= self._results(program.kernel, inside, limits)
+                found |= self._results(program.kernels, inside, limits)
         for one, other in pairs:
             message = refused.get(one) or refused.get(other)
             found.setdefault(
@@ -261,11 +271,15 @@ class TrialBench:
             checks: the engine's names of them.
         """
         some = [*parts(changes, 1), *packed(pairs)]
-        own, launch, budget = self._plain.kernel, self._bound.launch, self._base_budget
-        return complaints_left(self._programs, own, launch, some, checks, budget)
+        return complaints_left(self._programs, self._staged, self._plain, some, checks, self._base_budget)
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
-        """Try other launches of the same source; everything is counted. One that does not end either costs little."""
+        """Try other launches of the same source; everything is counted. One that does not end either costs little.
+
+        Of several kernels none is tried: their launches are the host function's.
+        """
+        if len(self._stages) > 1:
+            return [self._refused(change, "several kernels are launched") for change in changes]
         limits = self._limits(0)
         if self.wrong_before is None:
             limits = replace(limits, budget=min(limits.budget, FOR_ALL))
@@ -277,7 +291,7 @@ class TrialBench:
                 bound = bind(self.card, self.case, variant, seed=self.setting.seed, inputs=self.setting.inputs)
                 extents = bound.launch.grid, bound.launch.block, bound.launch.shared_bytes
                 if extents not in ran:
-                    launch = self._launch(self._plain.kernel, bound.launch)
+                    launch = self._launch(self._plain.kernels, bound.launch)
                     ran[extents] = launch.run([0], limits, 1)[0]
             except WmmadiagError as error:
                 outcomes.append(self._refused(change, error.message))
@@ -290,26 +304,24 @@ class TrialBench:
         batch = self._programs.batch(changes)
         ran = Ran({change: self._refused(change, message) for change, message in batch.refused}, batch.singles)
         for program in batch.programs:
-            found = self._results(program.kernel, program.changes, limits)
+            found = self._results(program.kernels, program.changes, limits)
             ran.found |= found
             ran.faithful = ran.faithful and all(one.faithful for one in found.values())
         return ran
 
-    def _results(
-        self, kernel: EmulatedKernel, changes: Mapping[int, Change], limits: TrialLimits
-    ) -> dict[Change, Outcome]:
+    def _results(self, kernels: Kernels, changes: Mapping[int, Change], limits: TrialLimits) -> dict[Change, Outcome]:
         """Run a program with each of some selectors."""
-        before, results, true = self._ran(kernel, list(changes), limits)
+        before, results, true = self._ran(kernels, list(changes), limits)
         return {
             change: outcome_of(change, result, self.reference, true, before)
             for change, result in zip(changes.values(), results, strict=True)
         }
 
     def _ran(
-        self, kernel: EmulatedKernel, selectors: Sequence[int], limits: TrialLimits
+        self, kernels: Kernels, selectors: Sequence[int], limits: TrialLimits
     ) -> tuple[TrialResult, list[TrialResult], bool]:
         """A program without a change, with each of some selectors, and whether the first does what the kernel does."""
-        launch = self._launch(kernel)
+        launch = self._launch(kernels)
         if self.reference.end == "finished":
             own = launch.base(self._base_budget).result
             before, *results = launch.run([0, *selectors], limits, self._share)
@@ -324,19 +336,19 @@ class TrialBench:
 
     def try_sketch(self, sketch: Sketch) -> Filled:
         """Try what may stand in the holes of one program."""
-        kernel, has = self._programs.with_holes(sketch.holes)
+        kernels, has = self._programs.with_holes(sketch.holes)
         wanted = [
             (hole, filling)
             for hole, fillings in enumerate(sketch.fillings)
             for filling in fillings
             if hole in has and (filling[0] == TIMES or has[hole].issuperset(filling[1:]))
         ]
-        if kernel is None or not wanted:
+        if kernels is None or not wanted:
             return Filled(0, 0, [])
         selectors = [selector(*one) for one in wanted]
         limits = self._limits(1)
         limits = replace(limits, times=_DEARER * limits.times, budget=_DEARER * limits.budget)
-        before, results, true = self._ran(kernel, selectors, limits)
+        before, results, true = self._ran(kernels, selectors, limits)
         outcomes = (outcome_of(UNMADE, result, self.reference, true, before) for result in results)
         told = [(*one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome.tells]
         return Filled(len(results), sum(one.instructions for one in results), told)
@@ -345,7 +357,7 @@ class TrialBench:
         if isinstance(made, str):
             return self._refused(change, made)
         try:
-            launch = self._launch(made.kernel)
+            launch = self._launch(made.kernels)
         except WmmadiagError as error:
             return self._refused(change, error.message)
         launch.adopt(self._plain_launch)
@@ -371,8 +383,13 @@ class TrialBench:
         most = limits.times * self._base.result.instructions + limits.slack * len(self._base.instructions)
         return replace(limits, budget=most)
 
-    def _launch(self, kernel: EmulatedKernel, launch: Launch | None = None) -> TrialLaunch:
+    def _staged(self, kernels: Kernels, launch: Launch | None = None) -> list[StagedLaunch]:
+        """The launches of a program; `launch`: in place of the only one."""
+        return [StagedLaunch(kernels[entry], launch or own, cleared) for entry, own, cleared in self._stages]
+
+    def _launch(self, kernels: Kernels, launch: Launch | None = None) -> TrialLaunch:
         rules = ElementRules(self._expected.value, self._expected.bound, self._expected.accepted, self._wrong)
         return TrialLaunch(
-            kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules, strays_pass=self._passing
-        )
+            self._staged(kernels, launch), SELECTOR, self._expected.arrays, rules,
+            strays_pass=self._passing, addresses=self._addresses,
+        )  # fmt: skip

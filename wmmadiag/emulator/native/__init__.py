@@ -73,9 +73,9 @@ def debug(program: Any, *arguments: Any) -> Any:
     return _core.debug(engine(), program, *arguments)
 
 
-def trials(program: Any, *arguments: Any) -> Any:
-    """A launch made ready for many selectors (trial.hpp); arguments as in bindings_trial.cpp."""
-    return _core.trials(engine(), program, *arguments)
+def trials(stages: Any, *arguments: Any) -> Any:
+    """Launches made ready for many selectors (trial.hpp); arguments as in bindings_trial.cpp."""
+    return _core.trials(engine(), stages, *arguments)
 
 
 def lane_op_names() -> list[str]:

@@ -41,7 +41,7 @@ double scale_of(const std::vector<double>& values) {
 }
 
 struct PyTrials {
-    LoadedProgram loaded;  // outlives the trials
+    std::vector<LoadedProgram> loaded;  // outlive the trials
     nb::object memory;     // keeps the regions' arrays alive
     std::unique_ptr<Trials> trials;
 };
@@ -49,20 +49,30 @@ struct PyTrials {
 // (address, item type, element per item, whether poisoned, poison)
 using ArrayRow = std::tuple<std::uint64_t, std::string, Array<std::int32_t>, bool, std::uint64_t>;
 
-PyTrials trials(const Engine& engine, const LoadedProgram& loaded, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
-                const std::vector<RegionRow>& regions, std::uint32_t shared_base, std::uint32_t shared_bytes, std::uint32_t dynamic_bytes,
-                std::uint32_t poison, std::uint32_t register_poison, std::uint64_t patience, std::uint64_t selector, bool strays_pass,
+// (program, grid, block, regions, beginning and bytes of shared memory, bytes that the launch adds, patience, selector, what is cleared)
+using StageRow = std::tuple<const LoadedProgram*, std::array<std::uint32_t, 3>, std::array<std::uint32_t, 3>, std::vector<RegionRow>, std::uint32_t,
+                            std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>>;
+
+PyTrials trials(const Engine& engine, const std::vector<StageRow>& stages, std::uint32_t poison, std::uint32_t register_poison, bool strays_pass,
                 const std::vector<ArrayRow>& arrays, const Array<double>& value, const Array<double>& bound, const Array<std::uint8_t>& accepted,
                 const Array<std::uint8_t>& wrong, nb::object memory) {
     TrialSetup setup;
-    setup.request = launch_request(loaded, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, poison, register_poison, {}, false);
-    if (patience != 0) setup.request.patience = patience;
-    setup.selector = selector;
+    std::vector<LoadedProgram> programs;
+    for (const auto& [program, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, patience, selector, cleared] : stages) {
+        programs.push_back(*program);
+        TrialStage stage;
+        stage.request =
+            launch_request(programs.back(), grid, block, regions, shared_base, shared_bytes, dynamic_bytes, poison, register_poison, {}, false);
+        if (patience != 0) stage.request.patience = patience;
+        stage.selector = selector;
+        stage.cleared = cleared;
+        setup.stages.push_back(std::move(stage));
+    }
     setup.strays_pass = strays_pass;
     for (const auto& [base, type, element, poisoned, bits] : arrays) setup.arrays.push_back({base, type_from(type), copied(element), poisoned, bits});
     setup.expected = {copied(value), copied(bound), copied(accepted), copied(wrong)};
     setup.expected.scale = scale_of(setup.expected.value);
-    return {loaded, std::move(memory), engine.trials(std::move(setup))};
+    return {std::move(programs), std::move(memory), engine.trials(std::move(setup))};
 }
 
 bool keep_going() {
@@ -110,9 +120,8 @@ void bind_trials(nb::module_& m) {
         .def(
             "adopt", [](PyTrials& self, const PyTrials& other) { return self.trials->adopt(*other.trials); }, "other"_a)
         .def("run", &run_all, "selectors"_a, "times"_a, "slack"_a, "budget"_a, "looks"_a, "threads"_a);
-    m.def("trials", &trials, "engine"_a, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a,
-          "poison"_a, "register_poison"_a, "patience"_a, "selector"_a, "strays_pass"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a, "wrong"_a,
-          "memory"_a);
+    m.def("trials", &trials, "engine"_a, "stages"_a, "poison"_a, "register_poison"_a, "strays_pass"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a,
+          "wrong"_a, "memory"_a);
 }
 
 }  // namespace wmmadiag

@@ -25,11 +25,9 @@ public:
         const auto elements = expected.value.size();
         if (expected.bound.size() != elements || expected.accepted.size() != elements || expected.wrong.size() != elements)
             throw std::invalid_argument("expected values of different lengths");
-        for (const auto& region : plan_.setup.request.regions) plan_.parts.push_back({region, 1, {}});
+        if (plan_.setup.stages.empty()) throw std::invalid_argument("nothing is launched");
+        for (const auto& stage : plan_.setup.stages) plan_.parts_of.push_back(parts(stage));
         for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) place(a);
-        if (plan_.setup.selector != 0 &&
-            std::none_of(plan_.parts.begin(), plan_.parts.end(), [&](const Part& p) { return p.region.holds(plan_.setup.selector, 4); }))
-            throw std::invalid_argument("the selector lies in no region");
     }
 
     const TrialBase& base(std::uint64_t budget, const std::function<bool()>& poll) override {
@@ -45,8 +43,13 @@ public:
         const auto same_region = [](const Part& a, const Part& b) {
             return a.region.base == b.region.base && a.region.size == b.region.size && a.region.writable == b.region.writable && a.item == b.item;
         };
-        const auto &g = mine.setup.request.spec.grid, &h = theirs.setup.request.spec.grid;
-        if (theirs.known == nullptr || g.x != h.x || g.y != h.y || g.z != h.z || mine.setup.arrays.size() != theirs.setup.arrays.size() ||
+        const auto same_grid = [](const TrialStage& a, const TrialStage& b) {
+            const auto &g = a.request.spec.grid, &h = b.request.spec.grid;
+            return g.x == h.x && g.y == h.y && g.z == h.z;
+        };
+        const auto &own = mine.setup.stages, &other_stages = theirs.setup.stages;
+        if (theirs.known == nullptr || mine.setup.arrays.size() != theirs.setup.arrays.size() ||
+            !std::equal(own.begin(), own.end(), other_stages.begin(), other_stages.end(), same_grid) ||
             !std::equal(mine.parts.begin(), mine.parts.end(), theirs.parts.begin(), theirs.parts.end(), same_region))
             return false;
         plan_.known = theirs.known;
@@ -67,12 +70,36 @@ public:
     }
 
 private:
+    // The parts that a stage's regions are; new ones where no earlier stage has them.
+    std::vector<std::uint32_t> parts(const TrialStage& stage) {
+        std::vector<std::uint32_t> found;
+        bool selects = stage.selector == 0;
+        std::size_t cleared = 0;
+        for (const auto& region : stage.request.regions) {
+            const auto same = [&](const Part& p) {
+                return p.region.base == region.base && p.region.host == region.host && p.region.size == region.size &&
+                       p.region.writable == region.writable;
+            };
+            const auto part = std::find_if(plan_.parts.begin(), plan_.parts.end(), same);
+            found.push_back(static_cast<std::uint32_t>(part - plan_.parts.begin()));
+            if (part == plan_.parts.end()) plan_.parts.push_back({region, 1, {}});
+            auto& at = plan_.parts[found.back()];
+            if (stage.selector != 0 && region.holds(stage.selector, sizeof(std::uint32_t))) at.selects = selects = true;
+            for (const auto& [base, bytes] : stage.cleared) cleared += region.writable && region.holds(base, bytes) ? 1 : 0;
+        }
+        if (!selects) throw std::invalid_argument("the selector lies in no region");
+        if (cleared != stage.cleared.size()) throw std::invalid_argument("what is cleared lies in no region");
+        return found;
+    }
+
     void place(std::uint32_t a) {
         const auto& array = plan_.setup.arrays[a];
         const auto bytes = item_bytes(array.type);
-        const auto part = std::find_if(plan_.parts.begin(), plan_.parts.end(),
-                                       [&](const Part& p) { return p.region.holds(array.base, bytes * array.element.size()); });
-        if (part == plan_.parts.end()) throw std::invalid_argument("a judged array lies in no region");
+        const auto& first = plan_.parts_of.front();
+        const auto held = std::find_if(first.begin(), first.end(),
+                                       [&](std::uint32_t p) { return plan_.parts[p].region.holds(array.base, bytes * array.element.size()); });
+        if (held == first.end()) throw std::invalid_argument("a judged array lies in no region");
+        const auto part = plan_.parts.begin() + *held;
         if (array.element.size() > 0x7fffffffu) throw std::invalid_argument("a judged array is too large");
         const auto elements = static_cast<std::int64_t>(plan_.setup.expected.value.size());
         for (const auto element : array.element)

@@ -1,7 +1,7 @@
 // Trials: one prepared launch of a program that reads a selector, run for many values of it, each judged element by element.
 //
 // Nothing is checked or reported on the way. Value 0 is the program as it is; its run (`base`) tells which block writes which element.
-// Where no block touches what another one writes, a value is tried on the blocks that write wrong elements first, one by one, and given up
+// Where there is one launch, and no block touches what another one writes, a value is tried on the blocks that write wrong elements first, one by one, and given up
 // as soon as they are no better. Whatever is right, or better, has run in all blocks; whatever makes blocks depend on each other, in all
 // blocks in their order. Results do not depend on the number of threads.
 //
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "grid.hpp"
@@ -45,10 +46,18 @@ struct Expected {
     double scale = 1;                 // mean magnitude of the finite values, which `TrialResult::error` is told by
 };
 
-struct TrialSetup {
+// One of the launches of a trial.
+struct TrialStage {
     RunRequest request;          // program, spec, regions (their memory holds the initial bytes, and is not changed), patience
     std::uint64_t selector = 0;  // device address of the 32 bits that the program reads; 0: there is none
-    bool strays_pass = false;    // accesses that belong nowhere read zeros, or are lost, and are counted, in place of ending the run
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> cleared;  // (device address, bytes) of what holds zeros when it begins
+};
+
+struct TrialSetup {
+    // Launched one after the other. Regions at the same device address with the same memory are one; judged arrays are in some of the
+    // first's.
+    std::vector<TrialStage> stages;
+    bool strays_pass = false;  // accesses that belong nowhere read zeros, or are lost, and are counted, in place of ending the run
     std::vector<JudgedArray> arrays;
     Expected expected;
 };
@@ -75,16 +84,16 @@ struct TrialResult {
 
 struct TrialLimits {
     std::uint64_t times = 4, slack = 1u << 14;  // warp instructions: so many times the base's, and so many more per block
-    std::uint64_t budget = 0;                   // of a launch, where the base did not end
+    std::uint64_t budget = 0;                   // of all launches, where the base did not end
     unsigned looks = 1;                         // blocks with wrong elements that must be no better before a value is given up; 0: it never is
 };
 
 // The run with selector 0.
 struct TrialBase {
     TrialResult result;
-    bool independent = false;                 // no block touched what another one wrote
-    std::vector<std::uint64_t> instructions;  // per block
-    std::vector<std::uint64_t> strays;        // per block
+    bool independent = false;                 // there is one launch, and no block touched what another one wrote
+    std::vector<std::uint64_t> instructions;  // per block, one launch after the other
+    std::vector<std::uint64_t> strays;        // the same
     std::vector<std::uint8_t> wrong;          // per element; empty where it did not end
     std::vector<std::uint32_t> wrong_blocks;  // that wrote a wrong element, or have strays: those with the fewest first
 };
@@ -101,7 +110,7 @@ public:
                                          const std::function<bool()>& poll) = 0;
 };
 
-// Throws std::invalid_argument when an array lies outside the regions or the sizes do not agree.
+// Throws std::invalid_argument when there is no launch, an array lies outside the regions, or the sizes do not agree.
 std::unique_ptr<Trials> make_trials(TrialSetup setup);
 
 }  // namespace wmmadiag

@@ -26,35 +26,54 @@ struct Part {
     Region region;
     std::uint64_t item = 1;
     std::vector<std::uint32_t> arrays;  // that lie in it
+    bool selects = false;               // whether a selector lies in it
 };
 
 struct Plan {
     TrialSetup setup;
     std::vector<Part> parts;
-    std::vector<std::uint32_t> part_of;  // per array
+    std::vector<std::vector<std::uint32_t>> parts_of;  // per stage, and region of it
+    std::vector<std::uint32_t> part_of;                // per array
     std::shared_ptr<const Known> known;
+};
+
+// A stage in one thread's memory.
+struct Launched {
+    explicit Launched(const TrialStage& of, std::vector<Region> regions, bool strays_pass) : stage(of), memory(std::move(regions)) {
+        shared.program = of.request.program;
+        shared.spec = of.request.spec;
+        shared.memory = &memory;
+        shared.strays_pass = strays_pass;
+        warps = of.request.spec.warps();
+    }
+
+    const TrialStage& stage;
+    GlobalMemory memory;
+    Shared shared;
+    unsigned warps = 0;
 };
 
 // One thread's memory and blocks.
 class Worker {
 public:
-    explicit Worker(const Plan& plan) : plan_(plan), judge_(plan.setup.expected), memory_(regions(plan)) {
-        const auto& request = plan.setup.request;
-        shared_.program = request.program;
-        shared_.spec = request.spec;
-        shared_.memory = &memory_;
-        shared_.strays_pass = plan.setup.strays_pass;
-        warps_ = request.spec.warps();
+    explicit Worker(const Plan& plan) : plan_(plan), judge_(plan.setup.expected) {
+        copy();
         touched_.resize(plan.parts.size());
-        for (std::size_t i = 0; i < plan.parts.size(); ++i) {
-            const auto& part = plan.parts[i];
-            if (!part.region.writable) continue;
-            touched_[i].start(part.region.size, part.item);
-            memory_.find(part.region.base)->touched = &touched_[i];
+        for (std::size_t i = 0; i < plan.parts.size(); ++i)
+            if (plan.parts[i].region.writable) touched_[i].start(plan.parts[i].region.size, plan.parts[i].item);
+        for (std::size_t s = 0; s < plan.setup.stages.size(); ++s) {
+            std::vector<Region> regions;
+            for (const auto p : plan.parts_of[s]) regions.push_back(own_[p]);
+            launches_.push_back(std::make_unique<Launched>(plan.setup.stages[s], std::move(regions), plan.setup.strays_pass));
+            for (const auto p : plan.parts_of[s])
+                if (own_[p].writable) launches_.back()->memory.find(own_[p].base)->touched = &touched_[p];
+            blocks_ += plan.setup.stages[s].request.spec.grid.count();
         }
     }
 
-    void stop() { shared_.stop.store(true, std::memory_order_relaxed); }
+    void stop() {
+        for (const auto& one : launches_) one->shared.stop.store(true, std::memory_order_relaxed);
+    }
 
     TrialResult trial(std::uint32_t selector, const TrialLimits& limits) {
         select(selector);
@@ -77,7 +96,7 @@ public:
         }
         std::uint64_t budget = limits.budget;
         if (known != nullptr && known->base.result.end == TrialEnd::finished)
-            budget = limits.times * known->base.result.instructions + limits.slack * shared_.spec.grid.count();
+            budget = limits.times * known->base.result.instructions + limits.slack * blocks_;
         std::vector<std::uint64_t> used;
         std::vector<std::uint64_t> strays;
         auto result = in_order(budget, used, strays);
@@ -97,7 +116,7 @@ public:
         auto known = std::make_shared<Known>();
         auto& base = known->base;
         base.result = in_order(budget, base.instructions, base.strays);
-        base.independent = base.result.end == TrialEnd::finished;
+        base.independent = base.result.end == TrialEnd::finished && launches_.size() == 1;
         for (const auto& one : touched_) {
             base.independent &= !one.read_shared() && !one.write_shared();
             known->sharers.push_back(one.written() ? one.now() : Sharers{});
@@ -109,35 +128,46 @@ public:
     }
 
 private:
-    // Writable memory in copies of this worker's own.
-    std::vector<Region> regions(const Plan& plan) {
-        std::vector<Region> all;
-        for (const auto& part : plan.parts) {
+    // Writable memory is in copies of this worker's own.
+    void copy() {
+        for (const auto& part : plan_.parts) {
             auto region = part.region;
-            if (region.writable || region.holds(plan.setup.selector, sizeof(std::uint32_t))) {
+            if (region.writable || part.selects) {
                 copies_.push_back(std::make_unique<std::byte[]>(region.size));
                 std::memcpy(copies_.back().get(), region.host, region.size);
                 region.host = copies_.back().get();
             }
-            all.push_back(region);
+            own_.push_back(region);
         }
-        return all;
     }
 
-    std::byte* host(std::uint64_t address) const {
-        const auto& region = memory_.find(address)->region;
+    // Where a judged array, or any other address of the first launch, lies.
+    std::byte* host(std::uint64_t address) const { return host(*launches_.front(), address); }
+    static std::byte* host(const Launched& launched, std::uint64_t address) {
+        const auto& region = launched.memory.find(address)->region;
         return region.host + (address - region.base);
     }
 
     void select(std::uint32_t selector) {
-        if (plan_.setup.selector != 0) std::memcpy(host(plan_.setup.selector), &selector, sizeof selector);
+        for (const auto& one : launches_)
+            if (one->stage.selector != 0) std::memcpy(host(*one, one->stage.selector), &selector, sizeof selector);
+    }
+
+    // What the host sets to zero before a launch.
+    void clear(const Launched& launched) {
+        for (const auto& [base, bytes] : launched.stage.cleared) {
+            if (bytes == 0) continue;
+            const auto* found = launched.memory.find(base);
+            std::memset(host(launched, base), 0, bytes);
+            found->touched->write(base - found->region.base, bytes, several - 1);
+        }
     }
 
     void put_back() {
         for (std::size_t i = 0; i < touched_.size(); ++i) {
             const auto& region = plan_.parts[i].region;
             if (!region.writable) continue;
-            auto* to = host(region.base);
+            auto* to = own_[i].host;
             for (const auto p : touched_[i].pages()) {
                 const auto first = p * Touched::page;
                 std::memcpy(to + first, region.host + first, std::min(Touched::page, region.size - first));
@@ -158,8 +188,9 @@ private:
     // whoever else writes there: the blocks of a right kernel may end in any order. If not, the order counts once something is shared.
     bool block_by_block(const TrialLimits& limits, TrialResult& result) {
         const auto& known = *plan_.known;
-        if (!block_) block_ = std::make_unique<Block>(shared_, warps_, nullptr);
-        const auto blocks = shared_.spec.grid.count();
+        const auto& launched = *launches_.front();
+        if (!block_) block_ = std::make_unique<Block>(launches_.front()->shared, launched.warps, nullptr);
+        const auto blocks = blocks_;
         const auto& suspects = known.base.wrong_blocks;
         std::vector<std::uint8_t> done(blocks, 0);
         unsigned looked = 0, empty = 0;
@@ -186,7 +217,7 @@ private:
                 return true;
             }
             if (status == BlockStatus::running) {
-                result.end = shared_.stop.load(std::memory_order_relaxed) ? TrialEnd::interrupted : TrialEnd::budget;
+                result.end = launched.shared.stop.load(std::memory_order_relaxed) ? TrialEnd::interrupted : TrialEnd::budget;
                 return true;
             }
             result.strays += block_->strays();
@@ -225,9 +256,23 @@ private:
     TrialResult in_order(std::uint64_t budget, std::vector<std::uint64_t>& used, std::vector<std::uint64_t>& strays) {
         TrialResult result;
         result.in_order = true;
-        const auto blocks = shared_.spec.grid.count();
-        used.assign(blocks, 0);
-        strays.assign(blocks, 0);
+        used.assign(blocks_, 0);
+        strays.assign(blocks_, 0);
+        std::uint64_t first = 0;
+        for (const auto& one : launches_) {
+            clear(*one);
+            launch(*one, budget, first, used, strays, result);
+            if (result.end != TrialEnd::finished) return result;
+            first += one->shared.spec.grid.count();
+        }
+        return counted(result);
+    }
+
+    // One launch, whose blocks are numbered from `first` on.
+    void launch(Launched& launched, std::uint64_t budget, std::uint64_t first, std::vector<std::uint64_t>& used, std::vector<std::uint64_t>& strays,
+                TrialResult& result) {
+        auto& shared = launched.shared;
+        const auto blocks = shared.spec.grid.count();
         std::uint64_t begun = 0;
         std::vector<Resident> residents;
         const auto next = [&](std::uint64_t& index) {
@@ -245,27 +290,26 @@ private:
                 result.fault = one.block->fault().kind;
             } else if (budget != 0 && result.instructions > budget) {
                 result.end = TrialEnd::budget;
-            } else if (shared_.stop.load(std::memory_order_relaxed)) {
+            } else if (shared.stop.load(std::memory_order_relaxed)) {
                 result.end = TrialEnd::interrupted;
             } else {
                 return true;
             }
             return false;
         };
-        const auto patience = std::min(plan_.setup.request.patience, budget == 0 ? block_slice : std::max<std::uint64_t>(budget, 1));
+        const auto patience = std::min(launched.stage.request.patience, budget == 0 ? block_slice : std::max<std::uint64_t>(budget, 1));
         in_turns(
-            shared_, warps_, [](std::uint64_t) { return nullptr; }, patience, residents, next, run,
+            shared, launched.warps, [](std::uint64_t) { return nullptr; }, patience, residents, next, run,
             [&](const Block& block) {
-                used[block.index()] = block.executed();
-                strays[block.index()] = block.strays();
+                used[first + block.index()] = block.executed();
+                strays[first + block.index()] = block.strays();
                 result.strays += block.strays();
             });
-        return result.end == TrialEnd::finished ? counted(result) : result;
     }
 
     // Who wrote what in the base run that has just ended.
     void own(Known& known) {
-        const auto blocks = shared_.spec.grid.count();
+        const auto blocks = blocks_;
         known.owned.resize(blocks);
         std::vector<std::uint64_t> wrong(blocks, 0);
         for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
@@ -379,11 +423,11 @@ private:
     const Plan& plan_;
     Judge judge_;
     std::vector<std::unique_ptr<std::byte[]>> copies_;
-    GlobalMemory memory_;
-    std::vector<Touched> touched_;  // per part
-    Shared shared_;
-    unsigned warps_ = 0;
-    std::unique_ptr<Block> block_;
+    std::vector<Region> own_;       // per part
+    std::vector<Touched> touched_;  // the same
+    std::vector<std::unique_ptr<Launched>> launches_;
+    std::uint64_t blocks_ = 0;      // of all launches
+    std::unique_ptr<Block> block_;  // of the first
 };
 
 }  // namespace wmmadiag::trials
