@@ -49,7 +49,8 @@ _EXPONENTS |= {"bf16": (np.uint16, 0x7F80, 0x007F), "f64": (np.uint64, 0x7FF << 
 def outputs_with(context: Context) -> tuple[set[str], set[str]]:
     """Names of the writeable arrays that hold a NaN, and an infinity, that arithmetic made.
 
-    Arithmetic makes the canonical NaN (all bits of the fraction set); memory that nothing wrote holds others.
+    Arithmetic makes the canonical NaN (all bits of the fraction set, and no sign); memory that nothing wrote holds
+    others.
     """
     nans, infinities = set(), set()
     for index, argument in enumerate(context.launch.arguments):
@@ -59,7 +60,7 @@ def outputs_with(context: Context) -> tuple[set[str], set[str]]:
         for kind in _formats(argument):
             word, exponent, fraction = _EXPONENTS[kind]
             bits = argument.reshape(-1).view(word)
-            if np.any((bits & word(exponent | fraction)) == word(exponent | fraction)):
+            if np.any(bits == word(exponent | fraction)):
                 nans.add(name)
             if np.any((bits & word(exponent | fraction)) == word(exponent)):
                 infinities.add(name)

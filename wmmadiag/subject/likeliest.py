@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.errors import ConfigurationError, QuestionError, WmmadiagError
+from wmmadiag.errors import ConfigurationError, QuestionError, SeveralKernelsError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.evaluation import reference
 from wmmadiag.subject.alternatives import Nearest, ReadingWork, ran_last
@@ -28,6 +28,7 @@ from wmmadiag.subject.drafts.derive import kernel_of, operations_of, recognised_
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import covered_roles, role_named
 from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.launched_together import launched_together
 from wmmadiag.subject.drafts.recognise import Recognised
 from wmmadiag.subject.drafts.tried_meanings import tried_card
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -49,25 +50,29 @@ def opened_or_likeliest(
     """
     try:
         return opened(), False
-    except QuestionError:
-        card = likeliest_card(Path(subject), options) if isinstance(subject, str | Path) else None
+    except (QuestionError, SeveralKernelsError) as error:
+        whole = isinstance(error, SeveralKernelsError)
+        card = likeliest_card(Path(subject), options, together=whole) if isinstance(subject, str | Path) else None
         if card is None:
             raise
         return card, True
 
 
-def likeliest_card(path: Path, options: SubjectOptions) -> Card | None:
+def likeliest_card(path: Path, options: SubjectOptions, *, together: bool = False) -> Card | None:
     """The card by which what the kernel writes goes most with what is expected; None if with nothing.
 
     Args:
         path, options: a source of which no card could be derived, and what the user said.
+        together: whether it is of what a host function computes by several kernels.
     """
     if options.computes and getattr(OPERATIONS.get(options.computes), "oracle", None) is None:
         return None  # what a function of the user's computes is no guess
     source = GivenSource(path, options)
     try:
-        kernel = kernel_of(source)
+        kernel = launched_together(source) if together else kernel_of(source)
     except ConfigurationError:
+        return None
+    if kernel is None:
         return None
     source, kernel = where_launched(source, kernel)
     found = recognised_operation(kernel)

@@ -123,6 +123,11 @@ def read_host(source: GivenSource) -> HostRead:
     return HostRead(program, whole, runs(program, _asking(source), _multiplied(whole)))
 
 
+def runs_of(source: GivenSource, host: HostRead, function: str) -> tuple[HostRun, ...]:
+    """What one host function meets, called by whoever calls it: `function` is its qualified name."""
+    return runs(host.program, _asking(source), _multiplied(host.whole), host.types, function)
+
+
 def with_types(source: GivenSource, kernel: SourceKernel, types: Mapping[str, str]) -> HostRead:
     """The source as read for a kernel, with the function around its launch run again with types for its template's.
 

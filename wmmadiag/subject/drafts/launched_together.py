@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -13,7 +14,7 @@ from wmmadiag.hostcode.events import HostLaunch, Product
 from wmmadiag.hostcode.host import HostRun
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
-from wmmadiag.hostcode.terms import ZERO, Term
+from wmmadiag.hostcode.terms import ZERO, Number, SymbolValues, Term
 from wmmadiag.hostcode.types import bytes_of, is_open, plain, scalar
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
@@ -21,7 +22,7 @@ from wmmadiag.subject.drafts.code_facts import card_type
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guards import Tiling
 from wmmadiag.subject.drafts.guess import DraftParameter, role_remark
-from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel
+from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel, runs_of
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
 
 if TYPE_CHECKING:
@@ -54,25 +55,54 @@ def launched_together(source: GivenSource, host: HostRead | None = None) -> Sour
     """The launches of a host function as one kernel, named as the function is; None where no such function is found.
 
     A function is one if all that it launches is known, and one launch reads what another one wrote. Of several the
-    first is taken; where the options name an entry the one of that name.
+    first is taken, those that nobody calls before the others; where the options name an entry the one of that name.
     """
     host, entry = host or read_host(source), source.options.entry
-    for run in host.runs:
+    for run, given in _runs(source, host):
         root = run.machine.root
         if root == "main" or (entry and plain_name(root) != plain_name(entry)):
             continue
         if 1 < len(run.launches) <= _MOST and run.complete and _are_plain(run):
-            found = _as_one(source, host, run)
+            found = _as_one(source, host, run, given)
             if found is not None:
                 return found
     return None
+
+
+def _runs(source: GivenSource, host: HostRead) -> Iterator[tuple[HostRun, SymbolValues]]:
+    """Runs of the functions that nobody calls, then of those that they call and that launch several kernels, with the
+    values that they are called with."""
+    yield from ((run, {}) for run in host.runs)
+    for name in _called(host):
+        given = _given(host, name)
+        for run in runs_of(source, host, name):
+            yield run, given
+
+
+def _called(host: HostRead) -> list[str]:
+    """The functions that others call, in which several launches stand."""
+    roots = {run.machine.root for run in host.runs}
+    places = {(one.function, one.place) for run in host.runs for one in run.launches if one.function not in roots}
+    counts = Counter(function for function, _ in places)
+    return [name for name, count in counts.items() if count > 1]
+
+
+def _given(host: HostRead, function: str) -> dict[str, Number]:
+    """The values that those who call a function first give its numbers."""
+    for run in host.runs:
+        for one in run.launches:
+            if one.function == function:
+                values = {name: terms.value(term, run.machine.usual) for name, term in one.numbers.items()}
+                return {name: value for name, value in values.items() if value is not None}
+    return {}
 
 
 def names_function(host: HostRead, entry: str) -> bool:
     """Whether a name is that of a host function that launches several kernels, and of no kernel."""
     if host.program.kernels(plain_name(entry)):
         return False
-    return any(plain_name(run.machine.root) == plain_name(entry) and len(run.launches) > 1 for run in host.runs)
+    several = [run.machine.root for run in host.runs if len(run.launches) > 1]
+    return any(plain_name(name) == plain_name(entry) for name in (*several, *_called(host)))
 
 
 def _are_plain(run: HostRun) -> bool:
@@ -85,7 +115,7 @@ def _are_plain(run: HostRun) -> bool:
     )
 
 
-def _as_one(source: GivenSource, host: HostRead, run: HostRun) -> SourceKernel | None:
+def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: SymbolValues) -> SourceKernel | None:
     steps = []
     run.machine.settle()
     for launch in run.launches:
@@ -108,6 +138,7 @@ def _as_one(source: GivenSource, host: HostRead, run: HostRun) -> SourceKernel |
     if stages is None or not _are_known(stages, [buffers[one].size for one in own], numbers, run.machine):
         return None
     arrays = [_array(steps, buffers[one], one) for one in outer]
+    run.machine.usual |= {name: value for name, value in given.items() if name in numbers}
     figures = [_number(run.machine, name, real) for name, real in numbers.items()]
     passed: list[Value] = [Pointer(buffers[one], ZERO, buffers[one].element) for one in outer]
     passed += [Term("symbol", (name,), real) for name, real in numbers.items()]
