@@ -6,7 +6,6 @@ import pytest
 
 import wmmadiag
 from wmmadiag.diagnose.describe import _if_meant
-from wmmadiag.errors import UnsupportedError
 
 SOURCE = """#include <cuda_fp16.h>
 #include "nothere.h"
@@ -55,10 +54,13 @@ def test_right_ones_are_right_together(tmp_path):
     assert diagnosed(tmp_path, "", "").outcome == "right"
 
 
-def test_one_is_asked_for_where_none_is_wrong_alone(tmp_path):
-    with pytest.raises(UnsupportedError, match="right alone: wmma_gemm") as asked:
-        diagnosed(tmp_path, "y[i] = __float2half(x[i])", "y[i] = __float2half(x[i] * 2)")
-    assert "--entry to_half" in asked.value.hint
+def test_all_are_looked_at_where_none_is_wrong_alone(tmp_path):
+    """What it multiplies is rounded by another kernel: that is seen once a change makes everything nearly right."""
+    found = diagnosed(tmp_path, "y[i] = __float2half(x[i])", "y[i] = __float2half(x[i] * 2)")
+    assert "k.cu:7" in found.causes[0].place and found.causes[0].verdict == "likely"
+    assert found.causes[0].fix.status == "verified"
+    assert any("wmma_gemm is right alone" in one for one in found.assumed)
+    assert any(one.startswith("inputs rounded to") for one in found.assumed)
 
 
 @pytest.mark.parametrize(

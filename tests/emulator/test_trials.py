@@ -13,6 +13,7 @@ from ptx_kernels import kernel
 
 from wmmadiag.compare.comparison import wrong_elements
 from wmmadiag.diagnose.trials.expected import _accepted
+from wmmadiag.emulator.kernel import places
 from wmmadiag.emulator.trials import (
     ElementRules,
     JudgedItems,
@@ -21,9 +22,10 @@ from wmmadiag.emulator.trials import (
     TrialLaunch,
     TrialLimits,
     TrialResult,
+    launches,
 )
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.launch import Launch
+from wmmadiag.launch import DeviceMemory, Launch
 from wmmadiag.numerics.element_types import TYPES, poison_pattern, storage_dtype
 from wmmadiag.ops.parts.rounding import Judgement
 
@@ -100,6 +102,52 @@ def test_each_end_of_a_trial() -> None:
     assert other.instructions == base.result.instructions
     assert (trap.end, trap.fault) == ("fault", "trap")
     assert spin.end == "budget" and spin.instructions <= 4 * base.instructions[1] + (1 << 14)
+
+
+# Two kernels, one after the other: tmp[i] = i + (selector == 1), and out[i] += tmp[i] * (selector == 2 ? 2 : 1).
+FIRST = """
+mov.u32 %r2, %ctaid.x;
+mad.lo.u32 %r4, %r2, 32, %tid;
+setp.eq.u32 %p1, %r100, 1; @%p1 add.u32 %r4, %r4, 1;
+st.global.u32 [%to], %r4;
+"""
+SECOND = """
+ld.global.u32 %r4, [%to+PLUS];
+setp.eq.u32 %p1, %r100, 2; @%p1 add.u32 %r4, %r4, %r4;
+ld.global.u32 %r5, [%to]; add.u32 %r5, %r5, %r4;
+st.global.u32 [%to], %r5;
+"""
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_launches_one_after_the_other_are_one_trial(cleared: bool) -> None:
+    where = places([4 * ITEMS] * 2)
+    out, tmp = (DeviceMemory(at, np.full(4 * ITEMS, 1, np.uint8), name) for at, name in zip(where, "ot", strict=True))
+    texts = FIRST, SECOND.replace("PLUS", str(tmp.address - out.address))
+    begun = 0 if cleared else 0x01010101
+    stages = [
+        StagedLaunch(
+            kernel(SELECT + text, "p", globals=".const .align 4 .u32 sel;"),
+            Launch((BLOCKS, 1, 1), (THREADS, 1, 1), (np.uint64(one.address),), memory=(out, tmp)),
+            [(out.address, 4 * ITEMS)] if cleared and one is out else (),
+        )
+        for text, one in zip(texts, (tmp, out), strict=True)
+    ]
+    items = [JudgedItems(0, "u32", np.arange(ITEMS, dtype=np.int32), None)]
+    nothing = np.zeros(ITEMS, np.uint8)
+    rules = ElementRules(INDEX.astype(np.float64) + begun, np.zeros(ITEMS), nothing, nothing)
+    launch = TrialLaunch(stages, "sel", items, rules, addresses={0: out.address})
+    base = launch.base(0)
+    assert not base.independent and len(base.instructions) == 2 * BLOCKS and base.result.wrong == 0
+    for _ in range(2):  # everything is put back between two trials
+        first, second, same = tried(launch, 1, 2, 0)
+        assert (first.end, first.wrong, first.broken) == ("finished", ITEMS, ITEMS)
+        assert second.wrong == ITEMS - 1  # 2 · 0 is 0
+        assert same.wrong == 0 and same.instructions == base.result.instructions
+    assert out.data.max() == tmp.data.max() == 1
+    for made, own in launches(stages):
+        made.launch(own)
+    assert out.data.max() == 1 and own.memory[0].data.view(np.uint32).tolist() == (INDEX + begun).tolist()
 
 
 # Block 1 reads behind its array in all lanes, block 3 in lanes 0 to 7; the selector keeps either one, or both, from it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +11,7 @@ import pytest
 
 import wmmadiag
 from wmmadiag.cli.main import main
-from wmmadiag.errors import UndecidedError, UnsupportedError
+from wmmadiag.errors import UndecidedError
 from wmmadiag.hostcode import terms
 from wmmadiag.launch import Launch
 from wmmadiag.numerics.element_types import TYPES
@@ -22,7 +21,7 @@ from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.instantiations_beside import _of_other_ways
 from wmmadiag.subject.drafts.kernel import read_host
 from wmmadiag.subject.drafts.launched_together import launched_together
-from wmmadiag.subject.open_subject import SubjectOptions, derived_once
+from wmmadiag.subject.open_subject import SubjectOptions
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Together
 
 if sys.version_info >= (3, 11):
@@ -252,16 +251,28 @@ def test_one_of_them_is_taken_alone_by_its_name(capsys):
     assert "judged as a whole" not in capsys.readouterr().out
 
 
-def test_a_diagnosis_is_of_one_kernel(tmp_path):
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("s < splits; ++s) sum", "s + 1 < splits; ++s) sum"),  # in the second kernel
+        ("A[(m0 + r) * K + k0 + q]", "A[(m0 + r) * K + kb + q]"),  # in the first
+    ],
+)
+def test_a_diagnosis_is_of_all_of_them(tmp_path, right, wrong):
+    """Where none is wrong alone, or nobody says what it computes alone, changes of each are tried with the others."""
     broken = tmp_path / SPLIT.name
-    broken.write_text(SPLIT.read_text("utf-8").replace("s < splits; ++s) sum", "s + 1 < splits; ++s) sum"))
+    broken.write_text(SPLIT.read_text("utf-8").replace(right, wrong))
+    line = broken.read_text("utf-8").split(wrong)[0].count("\n") + 1
     options = {"entry": "gemm_splitk", "computes": "gemm", "symbols": {"splits": "2"}}
-    with derived_once():
-        with pytest.raises(UnsupportedError, match=re.escape("'gemm_splitk' launches several kernels")) as caught:
-            wmmadiag.diagnosis(broken, **options)
-        assert caught.value.hint.startswith("name one: --entry gemm_splitk_partial,")
-        assert main(["check", str(broken), "--entry", "gemm_splitk", "--computes", "gemm", "--symbol", "splits=2",
-                     "--diagnose"]) == 1  # fmt: skip
+    found = wmmadiag.diagnosis(broken, effort="quick", **options)
+    assert f":{line}" in found.causes[0].place and found.causes[0].fix.status == "verified"
+
+
+def test_a_function_that_main_calls_is_taken_with_the_numbers_that_it_gets(tmp_path):
+    main_of = "\nint main() { float *x, *y; cudaMalloc(&x, 400); cudaMalloc(&y, 400); run(x, y, 100, 2.0f); }\n"
+    found = whole(tmp_path, BOTH, TWO + main_of)
+    assert found.entry == "run" and found.usual["n"] == 100
+    assert [one.name for one in found.parameters] == ["x", "y", "n", "factor"]
 
 
 def test_a_fault_in_the_second_kernel_is_told_at_its_line(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from wmmadiag.diagnose.changes import Change
@@ -16,7 +16,6 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case, LaunchShape
-from wmmadiag.subject.readings import card_read_as
 
 Progress: TypeAlias = Callable[[str], None]
 """Told what comes next."""
@@ -123,7 +122,6 @@ def confirmed_from(
     if not right and not launched:
         return []
     tell(f"confirming {len(right) + len(launched):,} changes")
-    _assume_arithmetic(found, base, right)
     answers = confirmed(
         found.bench, affordable(found, cases), found.baseline, right, base.trials.texts,
         found.ledger.effort.confirmed, launched,
@@ -134,21 +132,6 @@ def confirmed_from(
     if better or (answers and not found.answers):
         found.answers, found.steps = tuple(answers), base.kept
     return answers
-
-
-def _assume_arithmetic(found: Examined, base: Base, right: Sequence[Tried]) -> None:
-    """Where nobody said in which types a kernel computes, take it from what the likeliest changes make right."""
-    bench = found.bench
-    if bench.card.derived is None:
-        return
-    for one in right[:_PARTLY]:
-        verdict = bench.run(base.trials.case, base.trials.files(one.ranked.change)).verdict
-        meant = verdict.coarser if verdict is not None else None
-        if meant is not None:
-            said = f"{meant.name}, which is what the result fits once it is mended"
-            card = card_read_as(bench.card, meant)
-            bench.assume(replace(card, assumed=(*card.assumed, said)))
-            return
 
 
 def affordable(found: Examined, cases: Sequence[Case]) -> list[Case]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.tree import Source
@@ -34,6 +34,7 @@ from wmmadiag.diagnose.two_bugs import Which, mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused
 from wmmadiag.errors import UnsupportedError, WmmadiagError
 from wmmadiag.subject.card import Case, LaunchShape
+from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.symbols import rendered_entries
 
 _EARLY, _DEEPER = 2048, 1024
@@ -44,6 +45,9 @@ _HIDING = 2
 """Changes that may hide what is wrong, of which it is asked what the kernel no longer does with them."""
 _FILLED = 0.2
 """Share of what may be filled that is filled at the likeliest places, before less likely changes."""
+_NEARLY, _NEAREST = 0.9, 4
+"""Share of how far off everything is that is gone with a change, from which rounding may be what is left; and how many
+changes are looked at for that."""
 _AGAIN = 0.5
 """Share of all changes that one round tries in search of one that mends every case, where others mend this one."""
 
@@ -99,6 +103,7 @@ class _Hunt:
     followed: set[Change] = field(default_factory=set)  # what mends a good part, from which the search went on
     chosen: set[Change] = field(default_factory=set)  # what mends the case alone, and was tried where a condition holds
     left_behind: set[Change] = field(default_factory=set)  # what mends a part, from which it set out anew
+    anew: Base | None = None  # from where it sets out in its place
 
     @property
     def mended(self) -> bool:
@@ -161,6 +166,8 @@ def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress)
     few = base.most is not None and base.most <= _DEEPER
     steps = _STEPS if not base.kept else (_likeliest,) if few else (_likeliest, _filled, _deeper)
     for step in steps:
+        if hunt.anew is not None:
+            return _look(found, hunt.anew, cases, tell)
         # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
         if step(hunt) or (step is _filled and hunt.mended) or (hunt.settled and (base.kept or step is _bypassed)):
             if found.steps and not base.kept:
@@ -199,6 +206,25 @@ def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -
 def _likeliest(hunt: _Hunt) -> bool:
     """Changes by their rank: at first so many that what mends a good part is among them."""
     return hunt.look(hunt.order, hunt.base.most if hunt.base.kept else _EARLY)
+
+
+def _arithmetic(hunt: _Hunt) -> bool:
+    """Where nobody said in which types a kernel computes: the types with which a change that brings nearly everything
+    near makes it right, and the search anew with those."""
+    found, base = hunt.found, hunt.base
+    if base.kept or hunt.mended or found.bench.card.derived is None:
+        return False
+    near = sorted((one for one in hunt.tried if one.outcome.nearer >= _NEARLY), key=lambda one: -one.outcome.nearer)
+    for one in near[:_NEAREST]:
+        verdict = found.bench.run(base.trials.case, base.trials.files(one.ranked.change)).verdict
+        meant = verdict.coarser if verdict is not None else None
+        if meant is not None:
+            said = f"{meant.name}, which is what the result fits once it is mended"
+            card = card_read_as(found.bench.card, meant)
+            found.bench.assume(replace(card, assumed=(*card.assumed, said)))
+            hunt.anew = replace(base, trials=base.trials.read_as(found.bench.card))
+            break
+    return False
 
 
 def _bypassed(hunt: _Hunt) -> bool:
@@ -364,8 +390,8 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _bypassed, _only_where, _followed, _two_likely, _filled, _solved, _all, _only_where, _followed,
-    _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
+    _likeliest, _arithmetic, _bypassed, _only_where, _followed, _two_likely, _filled, _solved, _all, _only_where,
+    _followed, _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 

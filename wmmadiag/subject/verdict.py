@@ -296,14 +296,6 @@ def _settings(reading: Reading) -> str:
     return " with ".join(f'{name} = "{value}"' for name, value in reading.parameters.items())
 
 
-def coarsest(bound: BoundCase, expected: Mapping[str, Doubles]) -> dict[str, Judgement]:
-    """How to judge the outputs of a case where any coarser arithmetic may be meant that nobody spoke of."""
-    parameters = {**bound.parameters, **_everything(_coarser_readings(bound))}
-    judged = judge(bound.card.computes.operation, parameters, bound.inputs(), expected, bound.elements())
-    shapes = {role: array.shape for role, array in bound.outputs().items()}
-    return {role: Judgement(_shaped(one.bound, shapes.get(role)), one.nonfinite_ok) for role, one in judged.items()}
-
-
 def _coarser_readings(bound: BoundCase) -> list[Reading]:
     assumed = assumed_reading(bound.card)
     operation = OPERATIONS[bound.card.computes.operation]

@@ -1,4 +1,7 @@
-"""Gradients of a convolution's filters and bias: dW[k, r, s, c] = sum dY[n, p, q, k] · X[n, p·stride + r − pad, q·stride + s − pad, c]."""
+"""Gradients of a convolution's filters and bias.
+
+dW[k, r, s, c] = sum dY[n, p, q, k] · X[n, p·stride + r − pad, q·stride + s − pad, c].
+"""
 
 import numpy as np
 

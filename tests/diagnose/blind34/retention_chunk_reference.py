@@ -1,4 +1,7 @@
-"""Retention: S_t = gamma · S_{t-1} + k_t ⊗ v_t, o_t = scale · q_t · S_t, gamma = 1 − 2^(−5 − head), in its parallel form."""
+"""Retention: S_t = gamma · S_{t-1} + k_t ⊗ v_t, o_t = scale · q_t · S_t, gamma = 1 − 2^(−5 − head).
+
+In its parallel form.
+"""
 
 import numpy as np
 

@@ -27,10 +27,10 @@ from wmmadiag.emulator.trials import ElementRules, StagedLaunch, TrialLaunch, Tr
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card import Case
+from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 from wmmadiag.subject.together import placed
-from wmmadiag.subject.verdict import coarsest, expectation
+from wmmadiag.subject.verdict import expectation
 
 _SHARED = 48
 """Fewer changes are tried in this process alone."""
@@ -73,9 +73,7 @@ class TrialBench:
         if steps is not None:
             held = placed(steps, self._bound.launch, places)
             self._stages, self._addresses = held.stages, held.addresses
-        values, judgements, criterion = expectation(self._bound)
-        if self.card.derived is not None and criterion == "rounding bound":  # nobody said in which types it computes
-            judgements = coarsest(self._bound, values)
+        values, judgements, _ = expectation(self._bound)
         self._expected = expected_of(self._bound, values, judgements)
         self._programs: Programs = Programs(self._prepared, like=like._programs if like is not None else None)
         self._looked: dict[int, TrialResult] = {}  # by how many blocks of it
@@ -174,6 +172,14 @@ class TrialBench:
         """The texts that are not the disk's, with changes made."""
         made = self.apply(*changes)
         return {**self.setting.texts, **{file: text for file, text in made.items() if text != self.texts[file]}}
+
+    def read_as(self, card: Card) -> TrialBench:
+        """A bench of the same source, judged by another reading of its card.
+
+        Raises:
+            WmmadiagError: as for a new one.
+        """
+        return TrialBench(replace(self.setting, card=card), self.threads, like=self)
 
     def keeping(self, *changes: Change, case: Case | None = None, seed: int | None = None) -> TrialBench:
         """A bench of the source with these changes made: what is tried there is of its `texts`.
