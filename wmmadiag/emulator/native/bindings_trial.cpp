@@ -42,7 +42,7 @@ double scale_of(const std::vector<double>& values) {
 
 struct PyTrials {
     std::vector<LoadedProgram> loaded;  // outlive the trials
-    nb::object memory;     // keeps the regions' arrays alive
+    nb::object memory;                  // keeps the regions' arrays alive
     std::unique_ptr<Trials> trials;
 };
 

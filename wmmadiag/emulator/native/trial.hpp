@@ -1,9 +1,9 @@
 // Trials: one prepared launch of a program that reads a selector, run for many values of it, each judged element by element.
 //
 // Nothing is checked or reported on the way. Value 0 is the program as it is; its run (`base`) tells which block writes which element.
-// Where there is one launch, and no block touches what another one writes, a value is tried on the blocks that write wrong elements first, one by one, and given up
-// as soon as they are no better. Whatever is right, or better, has run in all blocks; whatever makes blocks depend on each other, in all
-// blocks in their order. Results do not depend on the number of threads.
+// Where there is one launch, and no block touches what another one writes, a value is tried on the blocks that write wrong elements first, one by
+// one, and given up as soon as they are no better. Whatever is right, or better, has run in all blocks; whatever makes blocks depend on each other,
+// in all blocks in their order. Results do not depend on the number of threads.
 //
 // Where the program dies of an access outside of all arrays, or one that is not aligned, such accesses may pass: they are counted then,
 // and fewer of them are better, as fewer wrong elements are.
