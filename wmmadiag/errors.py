@@ -61,9 +61,15 @@ class QuestionError(ConfigurationError):
 
 
 class SeveralKernelsError(ConfigurationError):
-    """A source has several kernels, and one was asked for; `kernels`: the names of those that may be meant."""
+    """A source has several kernels, and one was asked for.
+
+    Attributes:
+        kernels: the names of those that may be meant.
+        function: of the host function that launches all of them, or "".
+    """
 
     kernels: tuple[str, ...] = ()
+    function: str = ""
 
 
 class CompileError(WmmadiagError):

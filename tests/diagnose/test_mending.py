@@ -91,7 +91,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             )
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
-        monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")
+        monkeypatch.setattr(mending, "rendered_entries", lambda *_: "k")
         monkeypatch.setattr(mending, "program", lambda *_: None)
         monkeypatch.setattr(mending, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
         monkeypatch.setattr(mending, "bypassed", lambda *_: set())

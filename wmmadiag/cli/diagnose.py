@@ -8,6 +8,8 @@ computes where the source does not tell.
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from wmmadiag.cli.arguments import add_checks, add_colour, add_detail, add_input
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.diagnose_source import Beside, beside, is_read_from_source, one_of_several
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
-from wmmadiag.errors import SeveralKernelsError
+from wmmadiag.errors import ConfigurationError, SeveralKernelsError
 
 if TYPE_CHECKING:
     from wmmadiag.results.diagnosis import Diagnosis
@@ -77,11 +79,27 @@ def _one_of_them(path: Path, args: argparse.Namespace, console: Console) -> Diag
     """The diagnosis; of several kernels of which none was named that of one that is not right by itself."""
     try:
         return _diagnosis(path, args, console)
-    except SeveralKernelsError:
+    except SeveralKernelsError as error:
         args.entry = one_of_several(path, args) if args.backend == "emulator" else ""
         if not args.entry:
-            raise
+            entries = [*filter(None, [error.function]), *error.kernels] if args.backend == "emulator" else []
+            found = _first_wrong(path, args, console, entries)
+            if found is None:
+                raise
+            return found
     return _diagnosis(path, args, console)
+
+
+def _first_wrong(path: Path, args: argparse.Namespace, console: Console, entries: Sequence[str]) -> Diagnosis | None:
+    """The first of several kernels, or of what they compute together, that is wrong by the reading that its results go
+    with; None where none is."""
+    for args.entry in entries:
+        with contextlib.suppress(ConfigurationError):  # nothing that it writes tells what it computes
+            found = _diagnosis(path, args, console)
+            if found.outcome != "right":
+                return found
+    args.entry = ""
+    return None
 
 
 def _diagnosis(path: Path, args: argparse.Namespace, console: Console) -> Diagnosis:

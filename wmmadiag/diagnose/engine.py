@@ -22,7 +22,7 @@ from wmmadiag.processes.collection import rare_collection
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.readings import card_read_as
+from wmmadiag.subject.readings import card_computing, card_read_as
 from wmmadiag.subject.repeating import options, repeating
 
 if TYPE_CHECKING:
@@ -166,13 +166,17 @@ def _failed_alike(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> lis
 
 
 def _run(bench: Workbench, case: Case) -> CaseRun:
-    """Run a case; where nobody said how matrices are stored, as the result fits."""
+    """Run a case; where nobody said how matrices are stored, or in which types it computes, as the result fits."""
     run = bench.run(case)
     if run.bound is None and run.error is None:  # what was asked for is wrong, not the kernel
         bind(bench.card, case, bench.variant, seed=bench.seed, inputs=bench.inputs)
     meant = run.verdict.convention if run.verdict is not None else None
     if bench.card.open_conventions and meant is not None and meant.assumable:
         bench.assume(card_read_as(bench.card, meant.reading))
+        run = bench.run(case)
+    coarser = run.verdict.coarser if run.verdict is not None and bench.card.derived is not None else None
+    if coarser is not None:
+        bench.assume(card_computing(bench.card, coarser, "which is what the result of a case fits"))
         run = bench.run(case)
     return run
 

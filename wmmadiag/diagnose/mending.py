@@ -34,7 +34,7 @@ from wmmadiag.diagnose.two_bugs import Which, mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused
 from wmmadiag.errors import UnsupportedError, WmmadiagError
 from wmmadiag.subject.card import Case, LaunchShape
-from wmmadiag.subject.readings import card_read_as
+from wmmadiag.subject.readings import card_computing
 from wmmadiag.subject.symbols import rendered_entries
 
 _EARLY, _DEEPER = 2048, 1024
@@ -219,9 +219,8 @@ def _arithmetic(hunt: _Hunt) -> bool:
         verdict = found.bench.run(base.trials.case, base.trials.files(one.ranked.change)).verdict
         meant = verdict.coarser if verdict is not None else None
         if meant is not None:
-            said = f"{meant.name}, which is what the result fits once it is mended"
-            card = card_read_as(found.bench.card, meant)
-            found.bench.assume(replace(card, assumed=(*card.assumed, said)))
+            because = "which is what the result fits once it is mended"
+            found.bench.assume(card_computing(found.bench.card, meant, because))
             hunt.anew = replace(base, trials=base.trials.read_as(found.bench.card))
             break
     return False

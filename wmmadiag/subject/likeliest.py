@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.errors import ConfigurationError, QuestionError, SeveralKernelsError, WmmadiagError
+from wmmadiag.errors import ConfigurationError, QuestionError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.evaluation import reference
 from wmmadiag.subject.alternatives import Nearest, ReadingWork, ran_last
@@ -27,8 +27,8 @@ from wmmadiag.subject.card_session import CardSession, tried_in
 from wmmadiag.subject.drafts.derive import kernel_of, operations_of, recognised_operation, where_launched
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import covered_roles, role_named
-from wmmadiag.subject.drafts.kernel import SourceKernel
-from wmmadiag.subject.drafts.launched_together import launched_together
+from wmmadiag.subject.drafts.kernel import SourceKernel, read_host
+from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.recognise import Recognised
 from wmmadiag.subject.drafts.tried_meanings import tried_card
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -50,26 +50,27 @@ def opened_or_likeliest(
     """
     try:
         return opened(), False
-    except (QuestionError, SeveralKernelsError) as error:
-        whole = isinstance(error, SeveralKernelsError)
-        card = likeliest_card(Path(subject), options, together=whole) if isinstance(subject, str | Path) else None
+    except QuestionError:
+        card = likeliest_card(Path(subject), options) if isinstance(subject, str | Path) else None
         if card is None:
             raise
         return card, True
 
 
-def likeliest_card(path: Path, options: SubjectOptions, *, together: bool = False) -> Card | None:
+def likeliest_card(path: Path, options: SubjectOptions) -> Card | None:
     """The card by which what the kernel writes goes most with what is expected; None if with nothing.
 
     Args:
-        path, options: a source of which no card could be derived, and what the user said.
-        together: whether it is of what a host function computes by several kernels.
+        path, options: a source of which no card could be derived, and what the user said; an entry may be a host
+            function that launches several kernels.
     """
     if options.computes and getattr(OPERATIONS.get(options.computes), "oracle", None) is None:
         return None  # what a function of the user's computes is no guess
     source = GivenSource(path, options)
     try:
-        kernel = launched_together(source) if together else kernel_of(source)
+        host = read_host(source) if options.entry else None
+        whole = host is not None and names_function(host, options.entry)
+        kernel = launched_together(source, host) if whole else kernel_of(source)
     except ConfigurationError:
         return None
     if kernel is None:

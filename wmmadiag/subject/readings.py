@@ -84,6 +84,12 @@ def card_read_as(card: Card, reading: Reading) -> Card:
     )
 
 
+def card_computing(card: Card, reading: Reading, because: str) -> Card:
+    """The card of a kernel that computes in other types than was assumed, which is named; `because`: a clause."""
+    meant = card_read_as(card, reading)
+    return replace(meant, assumed=(*meant.assumed, f"{reading.name}, {because}"))
+
+
 def _distances(card: Card, reading: Reading) -> dict[str, str]:
     """The leading dimensions, by their arguments' names, of what lies otherwise by a reading: of columns, their length.
 

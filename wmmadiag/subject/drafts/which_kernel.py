@@ -64,7 +64,7 @@ def several_parts(path: Path, function: str, names: Sequence[str]) -> SeveralKer
         hint=f"name one, --entry {shlex.quote(names[0])}, or say what they compute together: --entry {function} "
         "--computes OP",
     )
-    error.kernels = tuple(names)
+    error.kernels, error.function = tuple(names), function
     return error
 
 
