@@ -98,7 +98,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "solved", lambda *_: list(sought))
         monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
         monkeypatch.setattr(mending, "confirmed_from", confirm)
-        bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
+        bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None, derived=None))
         kept = [SimpleNamespace(ranked=ranks(number + 1)[number]) for number in together]
         answers = [SimpleNamespace(tried=kept[-1])] if kept else []
         found = SimpleNamespace(
