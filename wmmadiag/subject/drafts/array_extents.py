@@ -89,14 +89,16 @@ def counted_besides(kernel: SourceKernel, operation: str, meant: Mapping[str, Te
     """What host symbols without a meaning count that all arrays are made by: `lote * cabezas * L * d` is B * H * S * D.
 
     They are the extents that are left of every operand, in their order; one that counts several is their product. Empty
-    where the arrays do not agree, or their sizes are no products of symbols.
+    where the arrays do not agree, are fewer than two (parts of a sum have an extent of their own), or their sizes are no
+    products of symbols.
 
     Args:
         meant: host symbols whose meaning is known.
     """
     names = {name: text for name, text in OPERATIONS[operation].symbols.items() if text.isidentifier() and text in name}
     found: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
-    for extents, size in _rows(kernel, operation, whole=True):
+    rows = _rows(kernel, operation, whole=True)
+    for extents, size in rows:
         factors = _exponents(size)
         if factors is None:
             return {}
@@ -111,7 +113,7 @@ def counted_besides(kernel: SourceKernel, operation: str, meant: Mapping[str, Te
             else:
                 return {}
         found.add((tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys(left))))
-    if len(found) != 1:
+    if len(found) != 1 or len(rows) < 2:
         return {}
     hosts_left, extents_left = found.pop()
     if len(hosts_left) == 1 and extents_left:
