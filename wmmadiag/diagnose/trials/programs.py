@@ -7,12 +7,11 @@ compiled singly, too: a place may need a constant.
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -30,6 +29,7 @@ from wmmadiag.diagnose.trials.holes import Hole, blamed
 from wmmadiag.diagnose.trials.holes import header as fillings
 from wmmadiag.diagnose.trials.holes import render as render_holes
 from wmmadiag.diagnose.trials.prepared import Prepared
+from wmmadiag.diagnose.trials.rolling import Loops, rolled
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import CompileError, WmmadiagError
@@ -45,9 +45,6 @@ _FAST = "--Ofast-compile=min"
 """In more haste it copies what may fill a hole in each round of a loop, and a trial takes six times as long."""
 _MINIMAL = "--minimal"
 """NVRTC reads less of its own before each program: neither textures nor the types of the runtime's interface."""
-_UNROLL = re.compile(rb"^([ \t]*#[ \t]*pragma[ \t]+unroll\b)[^\r\n\\]*$", re.MULTILINE)
-_UNROLL_IN_MACRO = re.compile(rb'(_Pragma\(\s*"unroll)[^"]*"')
-_LOOP = re.compile(rb'(?<![\w"])for(?=\s*\()')
 _UNROLLED = 8
 """Changes of one program whose loops are unrolled, which only a kernel that does something else otherwise needs."""
 _FEW = 2
@@ -103,6 +100,8 @@ class Programs:
         rolled: whether loops stay loops: alternatives in an unrolled loop are as many branches as it has rounds, and
             the compiler's time grows with all ways through them, to minutes.
         minimal: whether the compiler leaves out what few kernels need.
+        spares: whether programs of changes are worth unrolled loops where few alternatives are, see `rolling`; those
+            with holes are.
         compilations: how many there were.
         misleading: changes with which a program of several does not what the kernel does: each is compiled by itself.
     """
@@ -112,6 +111,7 @@ class Programs:
         self.level: Level = level
         self.rolled = True
         self.minimal: bool = like is None or like.minimal
+        self.spares = False
         self.compilations = 0
         self.misleading: set[Change] = set()
         self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
@@ -119,6 +119,7 @@ class Programs:
         self._folder: _Folder = like._folder if like is not None else _Folder()
         same = like is not None and like.prepared is prepared
         self._unchanged: dict[tuple[Level, bool] | None, Program] = like._unchanged if like is not None and same else {}
+        self._loops: Loops | None = like._loops if like is not None and same else None
         self._directives = {file: directives(text) for file, text in prepared.texts.items()}
 
     def own(self) -> Program:
@@ -301,7 +302,7 @@ class Programs:
             if schemata.left:
                 later.append(schemata.left)
             number = {change: key for key, change in schemata.changes.items()}
-            result = self._compiled(schemata.edits, self.level)
+            result = self._compiled(schemata.edits, self.level, spared=self.spares)
             errors = errors_in(result.log) if not result.ok else ()
             said = blame(errors, schemata)
             if result.ok:
@@ -344,7 +345,7 @@ class Programs:
             if not left:
                 break
             rendered = render_holes(self.prepared.texts, left)
-            result = self._compiled(rendered.edits, self.level, further=fillings())
+            result = self._compiled(rendered.edits, self.level, further=fillings(), spared=True)
             if result.ok:
                 try:
                     return self._loaded(result), {number: frozenset((0, *slots)) for number, (_, slots) in left.items()}
@@ -362,10 +363,25 @@ class Programs:
         return None, {}
 
     def _compiled(
-        self, edits: Edits, level: Level, expressions: Sequence[str] | None = None, further: bytes = b""
+        self,
+        edits: Edits,
+        level: Level,
+        expressions: Sequence[str] | None = None,
+        further: bytes = b"",
+        *,
+        spared: bool = False,
     ) -> NvrtcResult:
+        """Compile the source with edits.
+
+        Args:
+            further: text behind the header that each program reads first.
+            spared: only such loops stay loops as what is changed is in, see `rolling`.
+        """
         self.compilations += 1
         prepared = self.prepared
+        if self.rolled and spared:
+            self._loops = self._loops or Loops(prepared.texts)
+            prepared = replace(prepared, texts=self._loops.spared(edits))
         root, headers = prepared.changed(edits)
         if self.rolled:
             root, headers = rolled(root), {name: rolled(text) for name, text in headers.items()}
@@ -389,11 +405,3 @@ class Programs:
 
     def _lowered(self, module: Module, entry: str) -> EmulatedKernel:
         return EmulatedKernel(lower(module, entry, self.prepared.arch), EmulatorOptions())
-
-
-def rolled(text: bytes) -> bytes:
-    """A text whose loops are not unrolled, neither for its asking nor because they are short; each line stays where it
-    is."""
-    if b"unroll" in text:
-        text = _UNROLL_IN_MACRO.sub(rb'\1 1"', _UNROLL.sub(rb"\1 1", text))
-    return _LOOP.sub(rb'_Pragma("unroll 1") for', text)

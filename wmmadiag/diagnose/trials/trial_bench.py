@@ -38,6 +38,8 @@ _AGAIN = 10
 """Of a kernel that did not end within its budget, a program is believed to do the same after so small a part of it."""
 _SLOWER = 32
 """So many times the warp instructions may a program take that does the same in haste, with alternatives in it."""
+_DEAR = 48_000
+"""Warp instructions of a trial from which on a program of fewer is worth more of the compiler's time."""
 _STRAYS = frozenset({"out-of-bounds", "misaligned", "read-only", "wrong-space"})
 """Faults of accesses that belong nowhere."""
 _DEARER = 3
@@ -109,6 +111,7 @@ class TrialBench:
             self._programs.level = "full"
             if not self._hasty():
                 self._programs.rolled = False
+        self._programs.spares = self._before(self._limits(1)).instructions > _DEAR
 
     def _hasty(self) -> bool:
         """Take the program made in haste for the plain one, if it is wrong in the same elements."""
