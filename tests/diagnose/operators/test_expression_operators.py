@@ -178,6 +178,7 @@ YIELDS = [
         "a[g",
     ),
     ("named", "int t = threadIdx.x / 4 + n; out[t] = a[threadIdx.x / 4 + n];", "a[t]"),
+    ("named", "const int* at = (const int*)b; int t = at[m] + n; out[t] = a[at[m + 1] - at[m]];", "a[at[m + 1] - t]"),
     (
         "begun",
         f"{FRAGMENT} wmma::fill_fragment(f, 0.0f); wmma::store_matrix_sync(out, f, n, wmma::mem_row_major);",

@@ -318,6 +318,12 @@ YIELDS = [
         "y[1] += y[0];",
     ),
     (
+        "parallel",  # behind what both have beside them
+        "float x, y = 0; int i = 0, j = 0; if (m < n) { x = a[i + m]; y = b[j + m]; ++i; ++j; }"
+        " for (int k = 0; k < n; ++k) { x = a[i + k]; y = b[j + k]; ++i; } out[0] = x + y;",
+        "y = b[j + k]; ++i; ++j; }",
+    ),
+    (
         "swapped",
         "float x = a[m + 1] * 2; float y = a[n + 1] * 2; out[0] = x + y;",
         "x = a[n + 1] * 2; float y = a[m + 1]",
@@ -642,6 +648,11 @@ NEVER = [
         "copy4(out, y)",  # something reads it
     ),
     ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
+    (
+        "parallel",  # what follows both is of other names
+        "int i = 0, j = 0, k = 0; if (m < n) { out[m] = a[i + m]; ++i; ++j; } if (n < m) { out[m] = a[i + m]; ++k; }",
+        "++k; ++j;",
+    ),
     (
         "removal",
         "float x = a[0]; out[0] = x;",

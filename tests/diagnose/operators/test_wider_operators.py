@@ -9,6 +9,9 @@ from wmmadiag.diagnose.changes import applied
 from wmmadiag.diagnose.operators.registry import changes
 
 WARP = "const int w = threadIdx.x / 32, t = threadIdx.x % 32;"
+NAMES = [f"c{i}" for i in range(8)]
+SIZES = f"int {', '.join(f'{one} = n + m' for one in NAMES)}; out[{' + '.join(NAMES)}] = a[{' * '.join(NAMES)}];"
+"""As many names that are used more often as are tried at one place."""
 PAIR = "struct Pair { float x; int at; };\nstruct All { float o[64]; int n; };\n"
 
 YIELDS = [
@@ -41,6 +44,8 @@ YIELDS = [
     ("limited", "const int i = blockIdx.x * m; const int end = n; for (int k = i; k < end; k += m) out[k] = a[k];",
      "const int end = min(n, i + m)"),
     ("limited", "int i = blockIdx.x, j = i - m; out[i] = a[j];", "j = max(i - m, 0)"),
+    ("limited", f"{SIZES} const int all = m * m, steps = (all + 31) / 32; const int end = blockIdx.x * 32;"
+     " for (int i = steps; i < end; ++i) out[i] = a[i];", "end = min(blockIdx.x * 32, all)"),
     ("chosen_otherwise", "const bool last = m == n; const float* from = a + m; if (last) out[0] = *from;",
      "from = last ? b + m : a + m;"),
     ("chosen_otherwise", "if (m < n) out[0] = b[0]; float x = a[m] * alpha; out[1] = x;",

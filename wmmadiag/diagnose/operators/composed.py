@@ -27,6 +27,7 @@ class _Company:
         self.times: dict[str, Counter[str]] = defaultdict(Counter)
         self.sizes: Counter[str] = Counter()
         self.extents: dict[str, set[str]] = defaultdict(set)  # how many there are of what is added beside a pitch
+        self.rounded: set[str] = set()  # of what is `n` in a `(n + s - 1) / s`: in its last part less is left
         values = (pair for body in program.bodies for one in body.statements for pair in one.initial_values())
         self.values = {(value.unit.file, variable.name): value for variable, value in values}
         for one in program.all_expressions():
@@ -38,12 +39,23 @@ class _Company:
             if one.parent is None:
                 for name in one.names:
                     self.together[name].update(one.names)
+            if one.kind == "binary" and one.operator == "/" and one.varying is False:
+                self.rounded |= {term.text for term in _rounded_up(one)}
             if one.kind != "binary" or one.operator != "*" or not one.type.whole:
                 continue
             for part, other in (one.operands, one.operands[::-1]):
                 if part.atom and part.varying is False:
                     self.times[sums.uncast(other).text][part.text] += 1
                     self.sizes[part.text] += 1
+
+
+def _rounded_up(one: Expression) -> list[Expression]:
+    """`n` of `(n + s - 1) / s`, or of `(n + 31) / 32`, if it is that."""
+    below = one.operands[1].text
+    held = [term.expression for term in sums.terms(one.operands[0])]
+    less = str(int(below) - 1) if below.isdecimal() else below
+    found = [part for part in held if part.atom and part.kind != "literal" and part.text != below]
+    return found if any(part.text == less for part in held) else []
 
 
 def coordinates(program: Program, one: Expression, most: int = _MOST_COORDINATES) -> list[Atom]:
@@ -139,11 +151,11 @@ def bounds(program: Program, one: Expression) -> list[Text]:
         for atom in pool.at(one)
         if atom.type.whole and atom.varying is not True and atom.root != one.text and atom.text not in one.names
     ]
-    roles = pool.roles
+    roles, rounded = pool.roles, _company(program).rounded
     found.sort(
         key=lambda atom: (
             atom.root not in one.names,
-            not roles.get(atom.text, set()) & _BOUNDS,
+            not (roles.get(atom.text, set()) & _BOUNDS or atom.text in rounded),
             atom.constant,
             -pool.uses[atom.text],
         )

@@ -10,6 +10,8 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
 _MOST = 4
+_READ = ("subscript", "call")
+"""What stands for a number that is read or computed elsewhere."""
 
 
 @operator
@@ -26,10 +28,11 @@ def named(program: Program) -> Iterator[Draft]:
                     continue
                 values[variable.declarator.id] = value
                 inner = [part.text for part in value.under() if part.kind == "binary"]
+                inner += [part.text for part in value.operands if value.operator == "+" and part.kind in _READ]
                 for text in (*inner, *_tails(value)):
                     made.setdefault(text, []).append((variable.name, value))
     for one in program.expressions:
-        if one.kind != "binary" or not one.type.whole or one.fixed:
+        if one.kind not in ("binary", *_READ) or not one.type.whole or one.fixed or one.assigned:
             continue
         scope = program.names_at(one.unit, one.start)
         for name, value in made.get(one.text, ())[:_MOST]:

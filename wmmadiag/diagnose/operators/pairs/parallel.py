@@ -22,34 +22,45 @@ _LONGEST_RUN = 4
 
 @operator
 def parallel(program: Program) -> Iterator[Draft]:
-    """Where `a(x); b(x);` stands and `a(y);` alone: `b(y);` after it; and the same of what stands before."""
+    """Where `a(x); b(x);` stands and `a(y);` alone: `b(y);` after it; and the same of what stands before; and behind
+    what both have beside them."""
     known = shapes(program)
     for one in program.statements:
         for step in (-1, 1):
-            # `one` has a neighbour that others like `one` lack.
-            at = one.index + step
-            if not one.braced or not 0 <= at < len(one.block):
-                continue
-            donor = one.block[at]
-            if donor.kind not in ("expression", "if", "loop", "declaration"):
-                continue
-            tokens = tokenized(donor)
-            # What is declared here may be set there.
-            if len(tokens) > _LONGEST or (donor.kind == "declaration" and tokens[0].start == donor.start):
+            if not one.braced or not 0 <= one.index + step < len(one.block):
                 continue
             for other in known.like(one)[:_MOST]:
-                names = renaming(known.tokens(one), known.tokens(other))
-                if names is None or not other.braced or not _visible(program, donor, other, names):
-                    continue
-                beside = other.index + step
-                if 0 <= beside < len(other.block) and shape(tokenized(other.block[beside])) == shape(tokens):
-                    continue
-                text = renamed(donor, tokens, names)
-                note = f"{text[:50]} as beside line {one.unit.source.place(one.node).line}"
-                if step > 0:
-                    yield inserted_after(other, text, note, donor.role)
-                else:
-                    yield inserted_before(other, text, note, donor.role)
+                names = renaming(known.tokens(one), known.tokens(other)) if other.braced else None
+                if names is not None:
+                    yield from _missing(program, one, other, names, step)
+
+
+def _missing(program: Program, one: Statement, other: Statement, names: dict[str, str], step: int) -> Iterator[Draft]:
+    """What stands beside a statement, or behind what both have beside them, and not beside another one like it."""
+    first = one
+    for _ in range(_LONGEST_RUN):
+        if not 0 <= one.index + step < len(one.block):
+            return
+        donor = one.block[one.index + step]
+        tokens = tokenized(donor)
+        # What is declared here may be set there.
+        declared = donor.kind == "declaration" and tokens and tokens[0].start == donor.start
+        if donor.kind not in ("expression", "if", "loop", "declaration") or len(tokens) > _LONGEST or declared:
+            return
+        at = other.index + step
+        beside = other.block[at] if 0 <= at < len(other.block) else None
+        if beside is not None and shape(tokenized(beside)) == shape(tokens):
+            further = renaming(tokens, tokenized(beside))
+            if further is None or any(names.get(name, text) != text for name, text in further.items()):
+                return
+            names, one, other = {**names, **further}, donor, beside
+            continue
+        if _visible(program, donor, other, names):
+            text = renamed(donor, tokens, names)
+            note = f"{text[:50]} as beside line {first.unit.source.place(first.node).line}"
+            inserted = inserted_after if step > 0 else inserted_before
+            yield inserted(other, text, note, donor.role)
+        return
 
 
 @operator
