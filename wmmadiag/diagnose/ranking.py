@@ -8,6 +8,7 @@ kernels of the repository; nowhere else is there a weight or a rank.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -62,18 +63,27 @@ def ranked(
     """
     used = weights if weights is not None else fitted()
     sharing = Sharing(sources)
+    shares = _shares(changes, used)
     found = [
         Ranked(
             change,
             line,
             words,
-            less + sum(used.get(word, 0.0) for word in words),
+            less + shares.get(change.operator, 0.0) + sum(used.get(word, 0.0) for word in words),
             sharing.agreed(change),
             agreeing(sources, change),
         )
         for change, line, words in described(changes, sources, suspicion)
     ]
     return sorted(found, key=lambda one: -one.score)
+
+
+def _shares(changes: Sequence[Change], weights: Mapping[str, float]) -> Mapping[str, float]:
+    """How much likelier a change is for there being few by its operator, as a logarithm, of operators that the weights
+    do not know yet: until then one is as likely as another, and so is what it makes, taken together."""
+    counts = Counter(one.operator for one in changes)
+    shares = {name: math.log(len(changes) / (len(counts) * count)) for name, count in counts.items()}
+    return {name: share for name, share in shares.items() if share > 0 and f"operator:{name}" not in weights}
 
 
 def described(
