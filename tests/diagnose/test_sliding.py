@@ -46,13 +46,13 @@ def _line(change: Change) -> int:
     return SOURCE.count(b"\n", 0, change.edits[0].start) + 1
 
 
-def _moved(first: int, lines: set[int]) -> Tried:
+def _moved(first: int, lines: set[int], text: str = CLEARED) -> Tried:
     start = len(b"\n".join(SOURCE.split(b"\n")[: first - 1])) + 1
-    change = Change("cleared", (TextEdit("k.cu", start, start, CLEARED),), "insertion", "initial value", "cleared")
+    change = Change("cleared", (TextEdit("k.cu", start, start, f"{text}\n"),), "insertion", "initial value", "cleared")
     tried = Tried(Ranked(change, ("k.cu", first), (), 0.0), Outcome(change, "right", 8))
     (moved,) = slid(_Trials(lines), "k", [tried], Ledger(EFFORTS["normal"]))
     made = applied({"k.cu": SOURCE}, [moved.ranked.change])["k.cu"].split(b"\n")
-    assert made[moved.ranked.line[1] - 1].strip() == CLEARED.encode()  # it stands where it is said to
+    assert made[moved.ranked.line[1] - 1].strip() == text.encode()  # it stands where it is said to
     return moved
 
 
@@ -71,3 +71,11 @@ def test_what_only_the_end_of_a_round_takes_stays_there() -> None:
 def test_it_is_put_outside_of_a_loop_that_need_not_have_it() -> None:
     assert _moved(7, {7, 12, 13}).ranked.line == ("k.cu", 13)
     assert _moved(2, {3, 13}).ranked.line == ("k.cu", 3)
+
+
+@pytest.mark.parametrize("text", ["++sum;", "sum--;", "sum *= 2;", "sum = sum + a[t];"])
+def test_what_steps_on_stays_where_it_was_found(text: str) -> None:
+    moved = _moved(6, {10, 12}, text)
+    assert moved.ranked.line == ("k.cu", 6)
+    assert moved.also == (("k.cu", 10), ("k.cu", 12))
+    assert _moved(6, {10, 12}, "sum = n;").ranked.line != ("k.cu", 6)

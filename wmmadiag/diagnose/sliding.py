@@ -2,12 +2,13 @@
 
 What clears an accumulator mends a kernel anywhere between its last use and its next one, in a loop across its end, too.
 Of all these places the one to name is the last: before the statement that needs it, outside the loops that it need not
-be in.
+be in. What steps on has its place by how often it is run, and stays where it was found.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -25,6 +26,8 @@ _MOST = 4
 """Changes that are moved."""
 _PLACES = 96
 """Where one is tried."""
+_STEPS = re.compile(r"^\s*(?:\+\+|--)|(?:\+\+|--)\s*;|(?:[-+*/%&|^]|<<|>>)=(?!=)|^\s*(\w+)\s*=\s*\1\b")
+"""What makes a new value of an old one."""
 
 Loops: TypeAlias = tuple[int, ...]
 """Where the loops around a place begin, the innermost last."""
@@ -60,12 +63,14 @@ def _moved(bench: Bench, entry: str | tuple[str, ...], one: Tried, ledger: Ledge
     found = [number for number, outcome in enumerate(outcomes) if outcome.verdict == "right"]
     if not found:
         return replace(one, also=())
+    sources = {file: parse(text, file) for file, text in bench.texts.items()}
+    lines = dict.fromkeys([one.ranked.line, *(line_of(places[number][0], sources) for number in sorted(found))])
+    if _STEPS.search(change.edits[0].text):
+        return replace(one, also=tuple(line for line in lines if line != one.ranked.line))
     last = _last([loops for _, loops in places], found)
     there = places[last][0]
-    sources = {file: parse(text, file) for file, text in bench.texts.items()}
-    lines = [one.ranked.line, *(line_of(places[number][0], sources) for number in sorted(found))]
     ranked = replace(one.ranked, change=there, line=line_of(there, sources))
-    return Tried(ranked, outcomes[last], tuple(line for line in dict.fromkeys(lines) if line != ranked.line))
+    return Tried(ranked, outcomes[last], tuple(line for line in lines if line != ranked.line))
 
 
 def _last(loops: Sequence[Loops], found: Sequence[int]) -> int:
