@@ -48,6 +48,9 @@ _FILLED = 0.2
 _NEARLY, _NEAREST = 0.9, 4
 """Share of how far off everything is that is gone with a change, from which rounding may be what is left; and how many
 changes are looked at for that."""
+_REST, _WIDER = 2, 4
+"""Such parts of the effort's warp instructions are kept for the rest of the changes, and for those of the second round:
+either is likelier than two changes at once."""
 _AGAIN = 0.5
 """Share of all changes that one round tries in search of one that mends every case, where others mend this one."""
 
@@ -280,6 +283,8 @@ def _followed(hunt: _Hunt) -> bool:
 def _all(hunt: _Hunt) -> bool:
     """All other changes by their rank."""
     done = {one.ranked.change for one in hunt.tried}
+    if not hunt.base.kept:  # what was followed may have spent all
+        hunt.found.ledger.reserve(_REST)
     right = hunt.look([one for one in hunt.order if one.change not in done])
     if not right:
         hunt.found.suspects = suspects(hunt.order, hunt.found.ledger)
@@ -333,8 +338,8 @@ def _sketched(hunt: _Hunt, share: float) -> bool:
 def _less_likely(hunt: _Hunt) -> bool:
     """The changes of the second round."""
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
-    if ledger.effort.wider and not base.kept:  # what was followed may have spent all
-        ledger.reserve()
+    if ledger.effort.wider and not base.kept:
+        ledger.reserve(_WIDER)
     if not ledger.effort.wider or ledger.spent:
         return False
     hunt.tell("ranking what is less likely")

@@ -41,8 +41,7 @@ _FIRST = 2
 _STRAYS = 0.25
 """What accesses that belong nowhere weigh, of what is wrong: a kernel that does less has fewer of them, too."""
 _RESERVED = 8
-"""Such a part of the effort's warp instructions is kept for the search behind what mends a good part, and for the
-second round."""
+"""Such a part of the effort's warp instructions is kept for the search behind what mends a good part."""
 _STARTS = 3
 """Changes that mend a part, from which the search goes on."""
 
@@ -100,10 +99,18 @@ class Ledger:
         """Nothing more may be tried."""
         return self.changes >= self.effort.changes or self.instructions >= self.effort.instructions
 
-    def reserve(self) -> None:
-        """Keep a part of the effort for what comes next, whatever was spent before."""
+    def worth(self, instructions: int) -> int:
+        """How many trials so many warp instructions are, by those that there were."""
+        return instructions * self.changes // max(1, self.instructions) if self.changes else instructions
+
+    def reserve(self, part: int = _RESERVED) -> None:
+        """Keep a part of the effort for what comes next, whatever was spent before.
+
+        Args:
+            part: so many of these are all of it.
+        """
         self.allowed = self.allowed or self.effort.instructions
-        least = self.allowed // _RESERVED
+        least = self.allowed // part
         if self.effort.instructions - self.instructions < least:
             self.effort = replace(self.effort, instructions=self.instructions + least)
 

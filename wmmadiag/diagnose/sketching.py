@@ -32,8 +32,8 @@ FILLED = "filled"
 """The operator of a change that fills a place."""
 _SLOTS = 640
 """Slots of one program."""
-_AT_ONCE = 2048
-"""Fillings that are tried before the next are looked at."""
+_AT_ONCE, _LEAST = 2048, 512
+"""Fillings that are tried before the next are looked at, and at least so many where each is much work."""
 _WORK = 1.0
 """As many times the warp instructions of an effort may be spent on those of one source, besides those of changes."""
 
@@ -77,7 +77,8 @@ class Sketches:
         found: list[Tried] = []
         while self._waiting and self._count < most and self._work < work:
             part: list[_Tier] = []
-            while self._waiting and sum(len(one.fillings) for one in part) < min(_AT_ONCE, most - self._count):
+            room = min(_AT_ONCE, most - self._count, max(_LEAST, ledger.worth(work - self._work)))
+            while self._waiting and sum(len(one.fillings) for one in part) < room:
                 part.append(self._waiting.pop(0))
             groups = _together(part)
             tell(f"trying what else could stand at {sum(map(len, groups)):,} places")

@@ -28,7 +28,8 @@ _HELPING = 24
 """Changes that bring results nearest, of which each is made beside others."""
 _ALIKE = 2
 """Times as many pairs that do the same as of any other kind: of two that are one mistake more is known."""
-_BATCH = 1024
+_BATCH, _LEAST = 1024, 128
+"""Pairs that are tried before it is looked at what came of them, and at least so many where each is much work."""
 _PART, _SOON = 4, 16
 """Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before; and on those
 of the likeliest changes, which are tried soon."""
@@ -159,10 +160,11 @@ def mending_pairs(
     for kind in kinds.values() if which == "any" else (kinds[which],):
         every = [one for one in kind() if one.both not in done]
         done |= {one.both for one in every}
-        for start in range(0, len(every), _BATCH):
+        start, part = 0, every[:0]
+        while (start := start + len(part)) < len(every):
             if ledger.instructions >= enough:
                 return
-            part = every[start : start + _BATCH]
+            part = every[start : start + min(_BATCH, max(_LEAST, ledger.worth(enough - ledger.instructions)))]
             tell(f"trying two changes at once, {start + 1:,} to {start + len(part):,} of {len(every):,}")
             outcomes = bench.try_pairs([(one.first.change, one.second.change) for one in _beside(part)])
             ledger.note(outcomes)
