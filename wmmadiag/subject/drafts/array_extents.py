@@ -89,8 +89,8 @@ def counted_besides(kernel: SourceKernel, operation: str, meant: Mapping[str, Te
     """What host symbols without a meaning count that all arrays are made by: `lote * cabezas * L * d` is B * H * S * D.
 
     They are the extents that are left of every operand, in their order; one that counts several is their product. Empty
-    where the arrays do not agree, are fewer than two (parts of a sum have an extent of their own), or their sizes are no
-    products of symbols.
+    where the arrays do not agree, are fewer than two (parts of a sum have an extent of their own), or have sizes that
+    are no products of symbols.
 
     Args:
         meant: host symbols whose meaning is known.
