@@ -21,7 +21,9 @@ from wmmadiag.numerics.element_types import ElementType, storage_dtype
 
 # bytes of memory whose size nobody says, and times all arrays together; less where these are large: all is written
 _ROOM, _TIMES = 1 << 20, 8
-_MOST = 1 << 32  # bytes of memory of a function's own
+# Bytes of memory of a function's own, at least, and times all arrays together: more is asked for by no reading but a
+# wrong one, where a number of elements counts rows.
+_MOST, _MOST_TIMES = 1 << 26, 64
 _KEPT, _SPARE = 1 << 26, 4  # bytes that are kept for the next launch at most, and how many of them
 _POISON = 0xFF  # each byte: a NaN in every type that has one
 
@@ -208,7 +210,7 @@ def _memory(steps: LaunchSteps, launch: Launch, values: Mapping[str, Number]) ->
     room = _ROOM + min(_TIMES * total, max(_KEPT, 2 * total))
     for name, size in steps.own.items():
         count = room if size is None else int(_known(size, values))
-        if not 0 <= count <= _MOST:
+        if not 0 <= count <= max(_MOST, _MOST_TIMES * total):
             raise UndecidedError(
                 f"the host's function makes {count:,} bytes of {name}", hint="name one of its kernels with --entry"
             )
