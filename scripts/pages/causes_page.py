@@ -33,9 +33,9 @@ which inputs the kernel is for, on inputs that are hard for the operation.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
-Of a source alone, kernels that a host function launches one after the other may be wrong together where none of them
-tells alone: a trial is all these launches then, over one memory, and changes of each kernel are tried. Where nobody
-said in which types a kernel computes, a change that brings everything near tells.
+Of a source alone, kernels that a host function launches one after the other are judged by what they compute together:
+a trial is all these launches, over one memory, and changes of each kernel are tried. Where nobody said in which types a
+kernel computes, a change that brings everything near tells.
 
 Before anything is the answer, what was not tried of the lines beside it is, changes of the second round among it: where
 its values are made, and where they are used; what it calls; what does the same elsewhere; what it adds to a value,

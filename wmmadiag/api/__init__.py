@@ -356,8 +356,8 @@ def diagnosis(
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
     from wmmadiag.subject.likeliest import opened_or_likeliest
-    from wmmadiag.subject.one_of_several import one_of_several
     from wmmadiag.subject.settling import read_right
+    from wmmadiag.subject.several_alone import told_apart
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
@@ -372,7 +372,7 @@ def diagnosis(
         return one if is_read else read_right(one, target, checked)
 
     several = card.derived is not None and card.derived.kernel.together is not None
-    card = one_of_several(card, read, lambda one: checked(one).status == "passed") if several else read(card)
+    card = told_apart(card, read, lambda one: checked(one).status == "passed") if several else read(card)
     return diagnose_card(
         card, arch=target, backend=backend, variant=variant, cases=cases, seed=seed,
         inputs=inputs, checks=checks, effort=effort, progress=progress, compiler=compiling,

@@ -1,4 +1,4 @@
-"""A diagnosis of a source whose host function launches several kernels is of the one that is wrong."""
+"""A diagnosis of a source whose host function launches several kernels is of all of them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def diagnosed(tmp_path, old, new):
     return wmmadiag.diagnosis(path, effort="quick")
 
 
-def test_the_kernel_that_is_wrong_alone_is_looked_at(tmp_path):
+def test_what_is_wrong_alone_is_named(tmp_path):
     found = diagnosed(tmp_path, "B + k * N + n", "B + k * N + m")
     assert "k.cu:17" in found.causes[0].place and found.causes[0].verdict == "likely"  # what it computes was taken so
-    assert any("wmma_gemm is wrong alone" in one for one in found.assumed)
+    assert any("wrong alone: wmma_gemm" in one for one in found.assumed)
     assert any("nothere.h was not found and is taken as empty" in one for one in found.assumed)
 
 
@@ -59,7 +59,7 @@ def test_all_are_looked_at_where_none_is_wrong_alone(tmp_path):
     found = diagnosed(tmp_path, "y[i] = __float2half(x[i])", "y[i] = __float2half(x[i] * 2)")
     assert "k.cu:7" in found.causes[0].place and found.causes[0].verdict == "likely"
     assert found.causes[0].fix.status == "verified"
-    assert any("wmma_gemm is right alone" in one for one in found.assumed)
+    assert any("right alone: wmma_gemm" in one for one in found.assumed)
     assert any(one.startswith("inputs rounded to") for one in found.assumed)
 
 
