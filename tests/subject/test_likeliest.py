@@ -106,3 +106,13 @@ def test_where_most_elements_are_near_with_a_reading_the_question_names_it_and_t
     assert report.status == "undecided" and problem is not None and problem.hint is not None
     assert "are near with a causal mask" in problem.message
     assert f"`wmmadiag diagnose {path} --entry 'varlen_gqa_attn_kernel<64>'` tells what is wrong if so" in problem.hint
+
+
+@pytest.mark.corpus
+def test_types_that_some_cases_are_right_in_are_taken_for_the_others(tmp_path):
+    """With a factor of one, what lacks it is right but for a product that is kept in bf16, coarser than f16."""
+    path = broken(tmp_path, "unseen25/lora_linear_cuda", "scaling_forgotten")
+    found = wmmadiag.diagnosis(path, effort="quick")
+    assert any(one.startswith("the narrow product kept in bf16") for one in found.assumed)
+    line = path.read_text("utf-8").split("__float2bfloat16(acc[j][i]);")[0].count("\n") + 1
+    assert f":{line}" in found.causes[0].place and found.causes[0].fix.status == "verified"

@@ -302,9 +302,11 @@ def _coarser_readings(bound: BoundCase) -> list[Reading]:
     return list(islice(readings(operation, assumed, changes=2, kinds=("arithmetic",)), _COARSER_TRIED))
 
 
-def _everything(coarser: Sequence[Reading]) -> dict[str, Setting]:
-    """All that these readings change at once."""
-    return {name: value for one in reversed(coarser) for name, value in one.parameters.items()}
+def _everything(coarser: Sequence[Reading]) -> tuple[dict[str, Setting], ...]:
+    """All that these readings change at once: each to the first of its values, or to the last, which may be coarser."""
+    return tuple(
+        {name: value for one in some for name, value in one.parameters.items()} for some in (coarser[::-1], coarser)
+    )
 
 
 def _shared(observed: NDArray[Any], expected: Doubles, judgement: Judgement) -> bool:
@@ -349,6 +351,6 @@ def _coarser(
 
     coarser = _coarser_readings(bound)
     # One look with everything allowed saves the others where nothing would help.
-    if not coarser or not explains(_everything(coarser)):
+    if not coarser or not any(map(explains, _everything(coarser))):
         return None
     return next((one for one in coarser if explains(one.parameters)), None)
