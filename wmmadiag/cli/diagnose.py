@@ -93,7 +93,8 @@ def _one_of_them(path: Path, args: argparse.Namespace, console: Console) -> Diag
 def _first_wrong(path: Path, args: argparse.Namespace, console: Console, entries: Sequence[str]) -> Diagnosis | None:
     """The first of several kernels, or of what they compute together, that is wrong by the reading that its results go
     with; None where none is."""
-    for args.entry in entries:
+    for entry in entries:
+        args.entry = entry
         with contextlib.suppress(ConfigurationError):  # nothing that it writes tells what it computes
             found = _diagnosis(path, args, console)
             if found.outcome != "right":
