@@ -274,3 +274,22 @@ def test_what_a_change_does_alike_on_several_lines_is_counted() -> None:
     assert lines((b"down(v, 1)", "up(v, 1)")) == 0
     assert lines((b"down(v, 1)", "up(v, 1)"), (b"4", "8")) == 0
     assert lines((b"v += down(v, 2)", "v = down(v, 1) + down(v, 2)")) == 0
+
+
+def test_a_part_of_what_the_effort_had_at_first_is_kept_whatever_was_spent() -> None:
+    ledger = Ledger(replace(NORMAL, instructions=800))
+    ledger.instructions = 790
+    ledger.reserve(2)
+    assert ledger.effort.instructions - ledger.instructions == 400 and not ledger.spent
+    ledger.reserve(4)  # more than that is left
+    assert ledger.effort.instructions - ledger.instructions == 400
+    ledger.instructions += 390
+    ledger.reserve(4)  # of what there was at first, not of what was added since
+    assert ledger.effort.instructions - ledger.instructions == 200
+
+
+def test_how_many_trials_some_work_is_goes_by_those_that_there_were() -> None:
+    ledger = Ledger(NORMAL)
+    assert ledger.worth(1000) == 1000
+    ledger.changes, ledger.instructions = 10, 5000
+    assert ledger.worth(1000) == 2
