@@ -23,7 +23,7 @@ from wmmadiag.numerics.element_types import ElementType, storage_dtype
 _ROOM, _TIMES = 1 << 20, 8
 # Bytes of memory of a function's own, at least, and times all arrays together: more is asked for by no reading but a
 # wrong one, where a number of elements counts rows.
-_MOST, _MOST_TIMES = 1 << 26, 64
+_MOST, _MOST_TIMES = 1 << 26, 512
 _KEPT, _SPARE = 1 << 26, 4  # bytes that are kept for the next launch at most, and how many of them
 _POISON = 0xFF  # each byte: a NaN in every type that has one
 
