@@ -34,6 +34,19 @@ PHASES = """
         out[lane] = s[{read}][31 - lane]; //R
     }}
 """
+LIFE = """
+    __shared__ __align__(8) unsigned long long full;
+    __shared__ float s[64];
+    unsigned at = (unsigned)__cvta_generic_to_shared(&full), done = 0;
+    {init}
+    s[t] = t;
+    {again}
+    asm volatile("{{ .reg .b64 st; mbarrier.arrive.shared.b64 st, [%0]; }}" :: "r"(at) : "memory"); //R
+    {wait}
+    out[t] = s[t ^ 33];
+"""
+INIT = """asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at) : "memory"); //W
+"""
 OWN_PHASE = """
     __shared__ __align__(8) unsigned long long full;
     __shared__ float s[64];
@@ -52,6 +65,13 @@ WAIT = """while (!done) asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity
               " selp.u32 %0, 1, 0, p; }}" : "=r"(done) : "r"(at) : "memory");"""
 ONE_LOOK = """asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 1;"
               " selp.u32 %0, 1, 0, p; }}" : "=r"(done) : "r"(at) : "memory");"""
+
+
+def life(init: str, again: str = "", threads: int = 64) -> str:
+    text = LIFE.format(init=init, again=again, wait=WAIT.replace("{{", "{").replace("}}", "}"))
+    return kernel(text.replace("], 64", f"], {threads}").replace("t ^ 33", f"t ^ {threads // 2}"))
+
+
 HANDED_ON = """
     if (blockIdx.x == 0) {{
         out[64 + t] = t; //W
@@ -81,6 +101,32 @@ PARTLY = {
         {}, ("read-write", Level.ERROR, "R", "W"),
     ),
     "a phase of an mbarrier": (kernel(PHASES.format(wait=WAIT, read=0)), {}, None),
+    "an mbarrier is used by a warp that does not know that it was made": (
+        life("if (t == 0) " + INIT), {}, ("mbarrier-made", Level.ERROR, "R", "W"),
+    ),
+    "an mbarrier is made behind a barrier": (life("if (t == 0) " + INIT + "__syncthreads();"), {}, None),
+    "an mbarrier is made, and a flag says so": (
+        life("__shared__ int made; if (t == 32) made = 0; __syncthreads(); if (t == 0) { " + INIT
+             + "__threadfence_block(); atomicExch(&made, 1); } if (t > 0) while (atomicAdd(&made, 0) == 0) {}"
+             " __threadfence_block(); __syncwarp();"),
+        {}, None,
+    ),
+    "an mbarrier is made behind a named barrier": (
+        life("if (t == 0) " + INIT + BAR.format("sync", 1, 64)), {}, None,
+    ),
+    "an mbarrier is made anew behind a barrier": (
+        life("if (t == 0) " + INIT + "__syncthreads();", 'if (t == 40) { asm volatile("mbarrier.inval.shared.b64 [%0];"'
+             ' :: "r"(at) : "memory"); ' + INIT + "} __syncthreads();"), {}, None,
+    ),
+    "lanes of a warp use an mbarrier that one of them made": (
+        life("if (t == 0) " + INIT, threads=32), {"block": 32}, ("lanes-mbarrier-made", Level.WARNING, "R", "W"),
+    ),
+    "lanes of a warp use an mbarrier behind __syncwarp": (
+        life("if (t == 0) " + INIT + "__syncwarp();", threads=32), {"block": 32}, None,
+    ),
+    "all threads make one mbarrier": (
+        life(INIT + "__syncthreads();"), {}, ("mbarrier-made-twice", Level.WARNING, "W", "W"),
+    ),
     "an mbarrier orders the lanes of a warp, too": (
         kernel(OWN_PHASE.format(count=64, who="true", wait=WAIT.replace("{{", "{").replace("}}", "}"))), {}, None,
     ),

@@ -11,6 +11,10 @@ and a result changed; the finding says which. Where none changes, a race is a wa
 that nothing orders are no data race: an error where their order changes a result, else no finding. Between lanes of one
 warp a race is a warning: the lanes run together on today's chips, but nothing promises it.
 
+Initialising and invalidating an mbarrier are writes of it: who arrives at it or looks at it has to know that it was
+made, and who ends it or makes it anew, that the others are through with it. The other order is undefined, so that no
+run is needed to show an error.
+
 Where a barrier is missing, the finding says after which line and before which, from the control flow of both accesses:
 on every way between them, where all threads pass, at the end of a loop's body when the way goes round the loop. Several
 warps or blocks that store different values to one element at one line need elements of their own, not a barrier. A flag
@@ -73,6 +77,7 @@ _BLOCKS = "only atomics with __threadfence(), or two launches, order blocks"
 _ACQUIRE = "put __threadfence() (or __threadfence_block() within a block) behind the loop that waits for the flag"
 _SCOPE = "use the form without _block (scope device, .gpu): only that counts between blocks"
 _RELAXED = "both are volatile or atomic, which is no data race, but nothing orders them and the order matters"
+_MADE = "no barrier orders them"
 _OWN = "give each {whose} its own elements of {array}, let one of them store, or add atomically"
 _ATOMIC = "this line changes what it has read: let atomicAdd or its like do both, or give each {whose} its own element"
 _ONCE = "these stores agree; unless that is meant, launch fewer {whose}s, or give each its own elements of {array}"
@@ -100,12 +105,20 @@ _KINDS = {
                                     "in another block, the same value here", _BLOCKS),
     "blocks-scope": _RaceWords(Level.ERROR, "and", "access",
                                "in different blocks, and one of them counts within its block only", _SCOPE),
+    "mbarrier-made": _RaceWords(Level.ERROR, "uses the mbarrier", "initialises or invalidates it", _MADE, _BARRIER),
+    "lanes-mbarrier-made": _RaceWords(Level.WARNING, "uses the mbarrier", "initialises or invalidates it",
+                                      "other lanes of the same warp, and no __syncwarp() is between", _LANES),
+    "mbarrier-made-twice": _RaceWords(Level.WARNING, "initialises or invalidates the mbarrier", "does so, too", _MADE,
+                                      "let one thread do it"),
+    "mbarrier-ended": _RaceWords(Level.ERROR, "initialises or invalidates the mbarrier", "uses it", _MADE, _BARRIER),
     "relaxed": _RaceWords(Level.ERROR, "and", "access", _RELAXED, _BARRIER),
     "lanes-relaxed": _RaceWords(Level.ERROR, "and", "access", f"lanes of one warp: {_RELAXED}", _LANES),
     "blocks-relaxed": _RaceWords(Level.ERROR, "and", "access", f"in different blocks: {_RELAXED}", _BLOCKS),
 }  # fmt: skip
 
 _UPDATES = frozenset({"lanes-read-write", "blocks-read-write", "blocks-write-same"})
+UNDEFINED = frozenset({"mbarrier-made", "mbarrier-ended"})
+"""Kinds whose other order means nothing: a use of what is no mbarrier then. No run is needed to show that."""
 LATENT = frozenset({"lanes-read-write", "lanes-write-write"})
 """Kinds of warnings about values that are right only as long as the lanes of a warp run together."""
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.races import UNDEFINED
 from wmmadiag.checks.validated import is_guess
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.kernel import Budget
@@ -59,7 +60,8 @@ def _reads_a_guess(finding: Finding, kernel: EmulatedKernel) -> bool:
 
 
 def _is_tried(finding: Finding) -> bool:
-    return finding.level is Level.ERROR and (finding.check == "races" or _is_stray(finding))
+    raced = finding.check == "races" and finding.kind not in UNDEFINED
+    return finding.level is Level.ERROR and (raced or _is_stray(finding))
 
 
 def judged(

@@ -201,3 +201,28 @@ extern "C" __global__ void read_too_early(int* out, const int* x) {
     __syncwarp();
     if (T == 0) out[0] = total;  //!
 }
+
+// When an mbarrier is made and ended, and what is done with it in between: `made` and `ended` are where a barrier stands or not.
+template <bool made, bool ended>
+__device__ void life_of_an_mbarrier(float* out, const float* x) {
+    __shared__ __align__(8) unsigned long long full;
+    __shared__ float s[64];
+    unsigned at = (unsigned)__cvta_generic_to_shared(&full), done = 0;
+    if (T == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" ::"r"(at) : "memory");  //!
+    if (made) __syncthreads();
+    s[T] = x[T];
+    asm volatile("{ .reg .b64 st; mbarrier.arrive.shared.b64 st, [%0]; }" ::"r"(at) : "memory");  //!
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at) : "memory");
+    out[T] = s[63 - T];
+    if (ended) __syncthreads();
+    if (T == 0) asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory");  //!
+    __syncthreads();
+    if (T == 0) full = 0;
+}
+// right block=64
+extern "C" __global__ void mbarrier_made_and_ended(float* out, const float* x) { life_of_an_mbarrier<true, true>(out, x); }
+// planted block=64: used by threads that cannot know that it was initialised
+extern "C" __global__ void mbarrier_used_early(float* out, const float* x) { life_of_an_mbarrier<false, true>(out, x); }
+// planted block=64: ended while another warp may still look at it
+extern "C" __global__ void mbarrier_ended_early(float* out, const float* x) { life_of_an_mbarrier<true, false>(out, x); }

@@ -217,10 +217,14 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
     if (flow != Flow::next) return flow;
     if (bad != 0)
         return warp.fail(FaultKind::bad_operand, bad,
-                         op == BarrierOp::init ? "mbarrier.init: the count is 0 or too large" : "this is no initialised mbarrier");
+                         op == BarrierOp::init ? "mbarrier.init: the count is 0 or too large" : "no mbarrier.init has made an mbarrier here");
     warp.block().at_mbarrier(!waits || done != 0);
-    if (auto* observer = warp.block().observer(); observer != nullptr && op != BarrierOp::inval && op != BarrierOp::expect_tx) {
-        const auto kind = waits ? MbarrierKind::wait : op == BarrierOp::init ? MbarrierKind::init : MbarrierKind::arrive;
+    if (auto* observer = warp.block().observer()) {
+        const auto kind = waits                        ? MbarrierKind::wait
+                          : op == BarrierOp::init      ? MbarrierKind::init
+                          : op == BarrierOp::inval     ? MbarrierKind::inval
+                          : op == BarrierOp::expect_tx ? MbarrierKind::expect
+                                                       : MbarrierKind::arrive;
         auto space = inst.space;
         Addresses seen = addresses;
         if (space == Space::generic) {

@@ -60,7 +60,7 @@ struct AsyncEvent {
 };
 
 // mbarrier.*, after it was carried out, lane by lane in their order.
-enum class MbarrierKind : std::uint8_t { init, arrive, wait };
+enum class MbarrierKind : std::uint8_t { init, inval, arrive, expect, wait };  // expect: of bytes, and no arrival
 
 struct MbarrierEvent {
     Where where;

@@ -175,6 +175,11 @@ struct Released {
     Clock whole{};                          // the same of the last time that all lanes of a warp had, which they may do several times
     Clock together{};                       // per warp, of completed phases in which all of its lanes arrived: what they all had done before
     std::map<std::uint32_t, std::array<Stamp, lanes>> of_lanes;  // by warp: of which lanes, up to where
+    // Of an mbarrier: who made or ended it (stamp 0: nobody yet, or it is known to all), and per warp what it did with it last.
+    Stamp made = 0;
+    std::uint32_t made_lane = 0;
+    std::uint32_t told = 0;  // of which warps it was said that they do not know of that: once is enough
+    Clock used{};
 };
 
 // A hardware barrier between two releases.
@@ -311,6 +316,7 @@ private:
                        unsigned shift, const Lane* lane_of);
     void other_atomics(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t address, std::size_t g, unsigned lane);
     void third_readers(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t address, std::size_t g, unsigned lane);
+    void life_of_mbarrier(BlockState& b, const MbarrierEvent& event, const Access& access, unsigned lane, Released& at);
     void whole_barrier(BlockState& b);
     void compact(BlockState& b);
     const Entry& entry(const BlockState& b, Stamp s) const { return b.entries[(s >> warp_bits) - b.base - 1]; }

@@ -164,6 +164,36 @@ bool Races::lane_knows(const WarpState& warp, std::uint32_t index, Lane lane, La
     return all(lane, [&](Lane a) { return all(other, [&](Lane b) { return a == b || (*warp.pairs)[a * lanes + b] >= stamp; }); });
 }
 
+// Making and ending an mbarrier are plain writes of it: whatever else is done with it has to come after the one and before the other. What
+// comes before it is made in this very run has ended the run; here is told what may in another.
+void Races::life_of_mbarrier(BlockState& b, const MbarrierEvent& event, const Access& access, unsigned lane, Released& at) {
+    const auto me = event.where.warp;
+    const bool writes = access.role == Role::write;
+    const auto address = event.addresses[lane];
+    const auto& warp = b.warps[me];
+    if (at.made > b.all_known && at.made != access.stamp && (at.told >> me & 1u) == 0) {
+        const bool own = (at.made & warp_mask) == me;
+        const bool known =
+            own ? at.made_lane == lane || at.made <= warp.lanes_known || lane_knows(warp, me, lane, at.made_lane, at.made) : knows(b, me, at.made);
+        at.told |= std::uint32_t{!known} << me;
+        if (!known)
+            report(writes ? "mbarrier-made-twice"
+                   : own  ? "lanes-mbarrier-made"
+                          : "mbarrier-made",
+                   b, access, lane, earlier_of(b, at.made, at.made_lane), event.space, address, {}, false);
+    }
+    if (!writes) {
+        at.used[me] = access.stamp;
+        return;
+    }
+    for (unsigned w = 0; w < b.warps.size(); ++w)
+        if (w != me && at.used[w] > b.all_known && !knows(b, me, at.used[w]))
+            report("mbarrier-ended", b, access, lane, earlier_of(b, at.used[w], nobody), event.space, address, {}, false);
+    at.made = access.stamp;
+    at.made_lane = lane;
+    at.told = 0;
+}
+
 // A phase of an mbarrier: who waits for it learns what those knew who arrived in it and before.
 void Races::mbarrier(const MbarrierEvent& event) {
     auto& b = state_of(event.where.block);
@@ -172,12 +202,24 @@ void Races::mbarrier(const MbarrierEvent& event) {
     const auto& machines = b.block->warps();
     Mask passed = 0;
     Stamp together = ~Stamp{0};
+    const bool plain = event.kind == MbarrierKind::init || event.kind == MbarrierKind::inval;
+    const auto access = access_of(b, event.where, plain ? Role::write : Role::atomic, strength::weak, false);
+    ++events_;
     for (Mask m = event.active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
         auto& at = b.released[{event.space, event.addresses[lane]}];
         const bool done = (event.done >> lane & 1) != 0;
+        if (!reversal_) life_of_mbarrier(b, event, access, lane, at);
         switch (event.kind) {
-            case MbarrierKind::init: at = {}; break;
+            case MbarrierKind::inval:
+            case MbarrierKind::expect: break;
+            case MbarrierKind::init: {
+                Released fresh;
+                fresh.made = at.made;
+                fresh.made_lane = at.made_lane;
+                at = std::move(fresh);
+                break;
+            }
             case MbarrierKind::arrive:
                 join(at.gathered, warp.known);
                 join(at.gathered_foreign, warp.foreign);
