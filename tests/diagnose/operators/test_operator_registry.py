@@ -77,13 +77,17 @@ def test_changes_of_real_kernels_make_each_text_once_and_parse(path: str, wider:
         assert len(parse(text).errors()) <= before, change
 
 
+PIECES = "".join(f"int x{at} = i * n; out[x{at}] = a[min(n, x{at})];\n" for at in range(12))
+
+
 @pytest.mark.parametrize("wider", [False, True])
 def test_changes_are_made_in_one_order(wider: bool) -> None:
     """In other processes, too: `test_changes.py`."""
     path = next(iter(SOURCES))
-    texts = {path: (ROOT / path).read_bytes()}
-    found, again = (list(changes(texts, entry_of(path), wider=wider)) for _ in range(2))
-    assert found == again
+    pieces = kernel(f"for (int i = 0; i < m; ++i) {{ {PIECES} }}")
+    for text, entry in (((ROOT / path).read_bytes(), entry_of(path)), (pieces.encode(), "k")):
+        found, again = (list(changes({path: text}, entry, wider=wider)) for _ in range(2))
+        assert found == again
 
 
 def test_expressions_are_whole_and_insertions_are_empty() -> None:

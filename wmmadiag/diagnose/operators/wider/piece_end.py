@@ -28,7 +28,7 @@ def piece_end(program: Program) -> Iterator[Draft]:
 def pieces(program: Program) -> dict[str, list[Expression]]:
     """Each variable with the sizes of the pieces that it begins: `x` with `s` for `x = i * s` and `x += s`."""
     found: dict[str, list[Expression]] = defaultdict(list)
-    for statement in {one.statement for one in program.all_expressions()}:
+    for statement in dict.fromkeys(one.statement for one in program.all_expressions()):
         if statement.kind == "declaration" and len(statement.declares) == 1 and statement.expressions:
             made = sums.uncast(statement.expressions[-1])
             if made.kind == "binary" and made.operator == "*":
