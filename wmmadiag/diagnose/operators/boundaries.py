@@ -52,18 +52,14 @@ def boundaries(program: Program) -> Iterator[Boundary]:
 def _touches(one: Statement, known: dict[int, bool]) -> bool:
     found = known.get(id(one))
     if found is None:
-        found = (
-            one.order in ("wait", "commit")
-            or _calls(one)
-            or any(_access(part) for whole in one.whole_expressions() for part in whole.under())
-        )
+        found = one.order in ("wait", "commit") or _calls(one) or any(_access(part) for part in one.all_parts())
         known[id(one)] = found
     return found
 
 
 def _calls(one: Statement) -> bool:
     """Whether it is a call of something of the user's, which may do anything."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     return whole is not None and whole.kind == "call" and whole.operator not in ARGUMENTS and whole.type.kind != "float"
 
 

@@ -126,10 +126,7 @@ def _idle_counters(one: Expression) -> set[str]:
         used = {name for child in loop.children for whole in child.whole_expressions() for name in whole.names}
         found |= {variable.name for variable in loop.declares} - used
     if one.statement.kind == "loop":  # every part of the head names it
-        whole = one
-        while whole.parent is not None:
-            whole = whole.parent
-        found |= {variable.name for variable in one.statement.declares} - whole.names
+        found |= {variable.name for variable in one.statement.declares} - one.outermost.names
     return found
 
 

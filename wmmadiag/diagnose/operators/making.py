@@ -116,7 +116,7 @@ def put_after(one: Statement, text: str, note: str, role: str = "initial value")
     """Statements put after another one, with braces around both where it stands alone."""
     if one.braced:
         return inserted_after(one, text, note, role)
-    source = one.unit.source.slice(one.start, one.end)
+    source = one.source
     return statement_replaced(one, f"{{ {source} {text} }}", note, role)
 
 

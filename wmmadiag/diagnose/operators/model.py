@@ -129,6 +129,11 @@ class Expression:
         kept = target is not None and target.kind in ("name", "subscript") and self.parent.operator == "="
         return target.text if target is not None and kept else ""
 
+    @property
+    def outermost(self) -> Expression:
+        """The whole expression that it is a part of."""
+        return self if self.parent is None else self.parent.outermost
+
     def under(self) -> Iterator[Expression]:
         """Itself and all its parts, in the order of the text."""
         yield self
@@ -206,6 +211,16 @@ class Statement:
             self._text = self.unit.source.words(self.node)
         return self._text
 
+    @property
+    def source(self) -> str:
+        """As written, comments and line ends included."""
+        return self.unit.source.slice(self.start, self.end)
+
+    @property
+    def expression(self) -> Expression | None:
+        """What it computes where it is one expression and nothing else, the first of a macro's."""
+        return self.expressions[0] if self.kind == "expression" and self.expressions else None
+
     def under(self) -> Iterator[Statement]:
         """Itself and all statements in it, in the order of the text."""
         yield self
@@ -219,10 +234,18 @@ class Statement:
                 if one.value is not None and one.value.start_byte == value.whole[0]:
                     yield one, value
 
+    def own_parts(self) -> Iterator[Expression]:
+        """The expressions in it and all their parts, those of its children left out."""
+        return (part for whole in self.expressions for part in whole.under())
+
     def whole_expressions(self) -> Iterator[Expression]:
         """The whole expressions in it and in the statements in it."""
         for one in self.under():
             yield from one.expressions
+
+    def all_parts(self) -> Iterator[Expression]:
+        """The expressions in it and in the statements in it, and all their parts."""
+        return (part for whole in self.whole_expressions() for part in whole.under())
 
 
 @dataclass(slots=True, eq=False)

@@ -120,12 +120,11 @@ def leaves(statements: Sequence[Statement]) -> dict[int, Expression]:
     """The names, members and numbers of statements, by where they begin, and of a member where its own name does."""
     found: dict[int, Expression] = {}
     for statement in statements:
-        for whole in statement.whole_expressions():
-            for one in whole.under():
-                if one.kind in ("name", "literal"):
-                    found[one.start] = one
-                elif one.kind == "member" and one.atom:
-                    found[one.end - len(one.operator)] = one
+        for one in statement.all_parts():
+            if one.kind in ("name", "literal"):
+                found[one.start] = one
+            elif one.kind == "member" and one.atom:
+                found[one.end - len(one.operator)] = one
     return found
 
 

@@ -162,7 +162,7 @@ def alike(some: Sequence[Place]) -> Iterator[Place]:
 
 def _does(one: Statement) -> str:
     """What a statement does to what, without what it does it with."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     if whole is None or whole.kind != "assignment" or not whole.operands:
         return ""
     value = whole.operands[-1]

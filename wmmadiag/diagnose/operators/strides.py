@@ -81,9 +81,8 @@ def addressed(program: Program) -> Iterator[Addressed]:
         roots: dict[str, str] = {}
         found: dict[str, Addressed] = {}
         for statement in body.statements:
-            for whole in statement.expressions:
-                for one in whole.under():
-                    _read(one, roots, found, strides)
+            for one in statement.own_parts():
+                _read(one, roots, found, strides)
         yield from (held for held in found.values() if held.whole and held.slots)
 
 

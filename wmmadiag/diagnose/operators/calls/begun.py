@@ -48,7 +48,7 @@ def begun(program: Program) -> Iterator[Draft]:
 
 
 def _names(one: Statement, name: str) -> bool:
-    return any(part.text == name for whole in one.whole_expressions() for part in whole.under())
+    return any(part.text == name for part in one.all_parts())
 
 
 def _at(one: Statement) -> Expression:

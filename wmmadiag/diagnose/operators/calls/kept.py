@@ -52,9 +52,7 @@ def _reads(one: Expression, name: str) -> bool:
         return not own and not (one.number == 0 and around.operator in (LOAD, FILL))
     if around.kind == "member" and around.operator == "num_elements":
         return False
-    whole = one
-    while whole.parent is not None:
-        whole = whole.parent
+    whole = one.outermost
     return not (whole.kind == "assignment" and name in whole.operands[0].names)
 
 

@@ -21,14 +21,13 @@ _VALUES = frozenset({"integer", "byte", "float", "half"})
 def chosen_alike(program: Program) -> Iterator[Draft]:
     """`f(c ? p : q, c ? n : 0)` for `f(c ? p : q, n)`, and the same where `c ? p : q` has a name."""
     for statement in program.statements:
-        for whole in statement.expressions:
-            for one in whole.under():
-                if one.kind != "conditional" or len(one.operands) != 3:
-                    continue
-                name, users = _users(statement, one)
-                for user in users:
-                    for argument in _beside(user, one, name):
-                        yield from _chosen(program, argument, one.operands[0])
+        for one in statement.own_parts():
+            if one.kind != "conditional" or len(one.operands) != 3:
+                continue
+            name, users = _users(statement, one)
+            for user in users:
+                for argument in _beside(user, one, name):
+                    yield from _chosen(program, argument, one.operands[0])
 
 
 def _users(statement: Statement, one: Expression) -> tuple[str, list[Statement]]:
@@ -42,12 +41,11 @@ def _users(statement: Statement, one: Expression) -> tuple[str, list[Statement]]
 
 def _beside(user: Statement, one: Expression, name: str) -> Iterator[Expression]:
     """The values that a call takes besides what was chosen."""
-    for whole in user.expressions:
-        for call in whole.under():
-            if call.kind != "call" or len(call.operands) < 2:
-                continue
-            chosen = [each for each in call.operands if (name in each.names if name else each is one)]
-            yield from (each for each in call.operands if chosen and each not in chosen)
+    for call in user.own_parts():
+        if call.kind != "call" or len(call.operands) < 2:
+            continue
+        chosen = [each for each in call.operands if (name in each.names if name else each is one)]
+        yield from (each for each in call.operands if chosen and each not in chosen)
 
 
 def _chosen(program: Program, one: Expression, condition: Expression) -> Iterator[Draft]:

@@ -32,7 +32,7 @@ def guard_less(program: Program) -> Iterator[Draft]:
         if statement.kind == "if" and statement.condition is not None:
             for number, branch in enumerate(statement.children):
                 when = "always" if number == 0 else "never"
-                yield statement_replaced(statement, _source(branch), f"{statement.condition.text} {when}")
+                yield statement_replaced(statement, branch.source, f"{statement.condition.text} {when}")
     for one in program.expressions:
         if one.kind == "conditional" and len(one.operands) == 3:
             for kept in one.operands[1:]:
@@ -56,7 +56,7 @@ def guard_more(program: Program) -> Iterator[Draft]:
         two = list(known.both(whole, coordinates_in([whole])))[:_TWO]
         for condition in (*two, *_conditions(known, whole, names), *told):
             yield statement_replaced(
-                statement, f"if ({condition.text}) {_source(statement)}", f"if {condition.text}", "guard"
+                statement, f"if ({condition.text}) {statement.source}", f"if {condition.text}", "guard"
             )
 
 
@@ -141,7 +141,7 @@ def _otherwise(program: Program, statement: Statement, inner: Statement) -> Iter
         return
     nought = zero_of(program, target) or _empty(target)
     if nought is not None:
-        text = f"{_source(statement)}\n{indent(statement)}else {target.text} = {nought};"
+        text = f"{statement.source}\n{indent(statement)}else {target.text} = {nought};"
         yield statement_replaced(statement, text, f"{nought} where not {condition.text}")
 
 
@@ -154,7 +154,7 @@ def _empty(target: Expression) -> str | None:
 
 def _copy_or_nought(statement: Statement, inner: Statement) -> Iterator[Draft]:
     """`else` nought for a guarded asynchronous copy of 4, 8 or 16 bytes, or of as many as a type has."""
-    call = inner.expressions[0] if inner.kind == "expression" and inner.expressions else None
+    call = inner.expression
     if call is None or call.operator != "__pipeline_memcpy_async" or len(call.operands) != 3:
         return
     size = call.operands[2].text
@@ -163,7 +163,7 @@ def _copy_or_nought(statement: Statement, inner: Statement) -> Iterator[Draft]:
     kind = named[1] if named is not None and scalar is not None and scalar.bytes in (4, 8, 16) else _WIDE.get(size)
     if kind is not None:
         nought = f"*reinterpret_cast<{kind}*>({call.operands[0].text}) = {kind}{{}};"
-        text = f"{_source(statement)}\n{indent(statement)}else {nought}"
+        text = f"{statement.source}\n{indent(statement)}else {nought}"
         yield statement_replaced(statement, text, "nought where nothing is copied")
 
 
@@ -199,7 +199,3 @@ def _given(one: Expression) -> bool:
     if around is None:
         return one.statement.kind in ("declaration", "return")
     return (around.kind == "assignment" and one.number == 1) or (around.kind == "call" and len(around.operands) == 1)
-
-
-def _source(statement: Statement) -> str:
-    return statement.unit.source.slice(statement.start, statement.end)

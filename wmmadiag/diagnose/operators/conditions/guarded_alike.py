@@ -27,7 +27,7 @@ def guarded_alike(program: Program) -> Iterator[Draft]:
             continue
         for text, condition in known[called_by(statement)].items():
             if pools(program).visible(condition, statement.expressions[0]):
-                source = statement.unit.source.slice(statement.start, statement.end)
+                source = statement.source
                 yield statement_replaced(statement, f"if ({text}) {source}", f"if {text}", "guard")
 
 

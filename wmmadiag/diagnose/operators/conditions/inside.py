@@ -60,10 +60,7 @@ def _uses(one: Expression) -> Iterator[Expression]:
     """The whole expression that a place stands in, or those after its declaration that use what is declared."""
     statement = one.statement
     if statement.kind != "declaration" or len(statement.declares) != 1 or not one.type.whole:
-        whole = one
-        while whole.parent is not None:
-            whole = whole.parent
-        yield whole
+        yield one.outermost
         return
     name = statement.declares[0].name
     for later in statement.block[statement.index + 1 : statement.index + 1 + _FARTHEST]:
@@ -78,7 +75,7 @@ def _guarded(program: Program, whole: Expression, condition: str) -> Iterator[Dr
             new = Text(f"{condition} ? {value.text} : {nought}", precedence.CONDITIONAL)
             yield replaced(value, new, f"{nought} outside")
     if statement.kind == "expression" and not _ordered(statement):
-        text = f"if ({condition}) {statement.unit.source.slice(statement.start, statement.end)}"
+        text = f"if ({condition}) {statement.source}"
         yield statement_replaced(statement, text, f"if {condition}", "guard")
 
 

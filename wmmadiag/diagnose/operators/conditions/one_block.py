@@ -20,12 +20,12 @@ def one_block(program: Program) -> Iterator[Draft]:
         if not _adds(one):
             continue
         for axis in axes:
-            text = f"if ({axis} == 0) {one.unit.source.slice(one.start, one.end)}"
+            text = f"if ({axis} == 0) {one.source}"
             yield statement_replaced(one, text, f"if {axis} == 0", "guard")
 
 
 def _adds(one: Statement) -> bool:
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     if whole is None:
         return False
     return (whole.kind == "assignment" and whole.operator != "=") or (

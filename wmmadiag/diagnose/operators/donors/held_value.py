@@ -38,7 +38,7 @@ def _kept(statement: Statement) -> Iterator[tuple[str, frozenset[str], Expressio
     for variable, value in statement.initial_values():
         if value.kind in _KINDS:
             yield variable.name, frozenset({variable.name}), value
-    whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+    whole = statement.expression
     if whole is not None and whole.kind == "assignment" and whole.operator == "=" and len(whole.operands) == 2:
         target, value = whole.operands
         if target.kind == "subscript" and target.operands[0].kind == "name" and value.kind in _KINDS:

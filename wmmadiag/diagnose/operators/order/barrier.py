@@ -48,7 +48,7 @@ def barrier_other(program: Program) -> Iterator[Draft]:
             yield statement_replaced(one, "" if one.braced else ";", f"without {_short(one)}")
         call = one.expressions[0]
         for other in _OTHERS.get(call.operator, ()):
-            text = one.unit.source.slice(one.start, one.end).replace(call.operator, other, 1)
+            text = one.source.replace(call.operator, other, 1)
             yield statement_replaced(one, text, f"{other} for {call.operator}")
         if one.order == "barrier" and one.braced and _whole_grid(program):
             yield statement_replaced(one, _whole_grid(program), f"a barrier of the grid for {_short(one)}")

@@ -39,7 +39,7 @@ def missing_combination(program: Program) -> Iterator[Draft]:
     for group in shapes(program).groups.values():
         families: dict[tuple[int, str, str], list[list[Expression]]] = defaultdict(list)
         for one in group:
-            held = [part for whole in one.expressions for part in whole.under() if _of_two(part)]
+            held = [part for part in one.own_parts() if _of_two(part)]
             if held and one.kind == "expression":
                 families[id(one.function), one.expressions[0].kind, one.expressions[0].operator].append(held)
         for rows in families.values():

@@ -95,7 +95,7 @@ def for_unread(program: Program) -> Iterator[Draft]:
         for held in one.statement.function.statements:
             if held.kind != "expression" or not held.braced or held.unit.macro:
                 continue
-            under = (part for whole in held.expressions for part in whole.under())
+            under = held.own_parts()
             names = {part.text for part in under if part.kind == "name" and part.type == one.type and not part.assigned}
             later = [place for place in held.block[held.index + 1 :] if place.start > one.end
                      and program.names_at(place.unit, place.start).get(one.text) is variable]  # fmt: skip
@@ -133,10 +133,9 @@ def _visible(program: Program, donor: Statement, at: Statement, names: Mapping[s
     own = {variable.name for statement in donor.under() for variable in statement.declares}
     if donor.kind == "declaration" and not all(names.get(name, name) in scope for name in own):
         return False
-    for whole in donor.whole_expressions():
-        for one in whole.under():
-            if one.kind == "name" and one.text not in own and one.type.kind != "function":
-                text = names.get(one.text, one.text)
-                if not (text in scope or text in NAMES or "::" in text or text in program.reader.constants):
-                    return False
+    for one in donor.all_parts():
+        if one.kind == "name" and one.text not in own and one.type.kind != "function":
+            text = names.get(one.text, one.text)
+            if not (text in scope or text in NAMES or "::" in text or text in program.reader.constants):
+                return False
     return True

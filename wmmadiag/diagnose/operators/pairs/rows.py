@@ -46,7 +46,7 @@ def _made(one: Statement) -> tuple[str, Expression] | None:
     if one.kind == "declaration" and len(one.declares) == 1 and len(one.expressions) == 1:
         held = one.expressions[0]
         return (one.declares[0].name, held) if one.declares[0].value is not None and not held.fixed else None
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     if whole is None or whole.kind != "assignment" or whole.operator != "=" or whole.operands[0].kind != "name":
         return None
     return whole.operands[0].text, whole.operands[1]

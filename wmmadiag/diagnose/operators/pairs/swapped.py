@@ -31,7 +31,7 @@ def swapped_targets(program: Program) -> Iterator[Draft]:
 
 
 def _assignment(one: Statement) -> Expression | None:
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     return whole if whole is not None and whole.kind == "assignment" and whole.operator == "=" else None
 
 

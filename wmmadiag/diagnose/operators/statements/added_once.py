@@ -15,7 +15,7 @@ from wmmadiag.diagnose.operators.registry import operator
 def added_once(program: Program) -> Iterator[Draft]:
     """`x += b;` behind a loop over `i`, and `x += a[i]` for `x += a[i] + b` in it, where no round changes `b`."""
     for statement in program.statements:
-        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        whole = statement.expression
         if whole is None or whole.kind != "assignment" or whole.operator != "+=" or not statement.loops:
             continue
         loop = statement.loops[-1]

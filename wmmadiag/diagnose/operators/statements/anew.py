@@ -44,7 +44,7 @@ def anew(program: Program) -> Iterator[Draft]:
             if setter is not None:
                 text = setter.text
             else:
-                used = next(part for whole in loop.whole_expressions() for part in whole.under() if part.text == name)
+                used = next(part for part in loop.all_parts() if part.text == name)
                 nought = zero_of(program, used) if used.type.kind == "float" else None
                 if nought is None:
                     continue
@@ -83,7 +83,7 @@ def anew_once_read(program: Program) -> Iterator[Draft]:
         if loop.kind != "loop" or loop.unit.macro or loop.loops:
             continue
         inner = {variable.name for one in loop.under() for variable in one.declares}
-        parts = [part for whole in loop.whole_expressions() for part in whole.under()]
+        parts = list(loop.all_parts())
         grown = {root_of(part) for part in parts if part.number == 0 and _grows(part)}
         anew = {root_of(part) for part in parts if part.number == 0 and _begins(part)}
         for one in loop.under():
@@ -128,14 +128,14 @@ def _begins(one: Expression) -> bool:
 
 def _stored(one: Statement) -> str:
     """The fragment that a statement stores."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     stores = whole is not None and whole.operator == STORE and len(whole.operands) > 1
     return whole.operands[1].text if whole is not None and stores else ""
 
 
 def _set(one: Statement) -> str | None:
     """What a statement sets to a value of its own: a name, or a fragment that it fills."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     if whole is None or not whole.operands or not whole.operands[0].atom:
         return None
     if whole.kind == "call" and whole.operator == FILL:

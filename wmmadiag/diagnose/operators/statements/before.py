@@ -20,7 +20,7 @@ def before(program: Program) -> Iterator[Draft]:
         if target is None or not one.braced or one.unit.macro:
             continue
         for later in one.block[one.index + 1 : one.index + 1 + _FARTHEST]:
-            uses = [part for whole in later.whole_expressions() for part in whole.under() if part.text == target.text]
+            uses = [part for part in later.all_parts() if part.text == target.text]
             if any(part.assigned for part in uses):
                 break
             if uses:
@@ -37,7 +37,7 @@ def _kept(one: Statement, target: Expression, uses: list[Expression]) -> Draft:
 
 def _set(one: Statement) -> Expression | None:
     """What a statement, which is one assignment, sets from what it held."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     if whole is None or whole.kind != "assignment" or not whole.operands[0].type.arithmetic:
         return None
     target, value = whole.operands[0], whole.operands[1]

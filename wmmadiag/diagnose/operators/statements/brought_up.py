@@ -36,7 +36,7 @@ def _in(program: Program, loop: Statement, name: str) -> Iterator[Draft]:
     there, in the block where it is read."""
     last: dict[tuple[int, str], tuple[Statement, Expression]] = {}
     for one in loop.under():
-        for part in (part for whole in one.expressions for part in whole.under()):
+        for part in one.own_parts():
             if part.type.arithmetic and part.kind in ("name", "subscript") and root_of(part) == name and one.braced:
                 last[id(one.block), part.text] = one, part
     for place, read in last.values():
@@ -63,12 +63,11 @@ def _values(program: Program, loop: Statement, place: Statement, read: Expressio
 def _changed(body: Body) -> Iterator[str]:
     """The variables that a body assigns to, takes the address of, or gives a function as a whole array."""
     for statement in body.statements:
-        for whole in statement.expressions:
-            for part in whole.under():
-                given = part.parent is not None and part.parent.kind == "call" and not part.type.arithmetic
-                in_assembly = part.parent is not None and part.parent.kind == "assembly"
-                if part.assigned or given or in_assembly:
-                    yield root_of(part)
+        for part in statement.own_parts():
+            given = part.parent is not None and part.parent.kind == "call" and not part.type.arithmetic
+            in_assembly = part.parent is not None and part.parent.kind == "assembly"
+            if part.assigned or given or in_assembly:
+                yield root_of(part)
 
 
 def root_of(one: Expression) -> str:

@@ -24,7 +24,7 @@ def fragment_mapped(program: Program) -> Iterator[Draft]:
     done = _done_to_fragments(program)
     pool = pools(program)
     for statement in program.statements:
-        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        whole = statement.expression
         if whole is None or whole.operator not in _READ or statement.unit.macro:
             continue
         for text in dict.fromkeys(one.text for one in whole.operands[_READ[whole.operator]]):
@@ -40,7 +40,7 @@ def fragment_mapped(program: Program) -> Iterator[Draft]:
 def _before(statement: Statement, text: str, note: str) -> Draft:
     if statement.braced:
         return inserted_before(statement, text, note, "statement")
-    source = statement.unit.source.slice(statement.start, statement.end)
+    source = statement.source
     return statement_replaced(statement, f"{{ {text} {source} }}", note, "statement")
 
 
@@ -52,7 +52,7 @@ def _done_to_fragments(program: Program) -> list[tuple[str, str, list[Expression
         inner = one.children[0] if one.kind == "loop" and len(one.children) == 1 else one
         while inner.kind == "block" and len(inner.children) == 1:
             inner = inner.children[0]
-        whole = inner.expressions[0] if inner.kind == "expression" and inner.expressions else None
+        whole = inner.expression
         if whole is None:
             continue
         if whole.kind == "assignment" and one.kind == "loop":

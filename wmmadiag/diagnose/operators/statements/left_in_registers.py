@@ -69,7 +69,7 @@ def _rounds(loop: Statement) -> int:
 def _read(body: Body, name: str) -> dict[int, Expression]:
     """The elements of an array that are read, each once, by their numbers; none where it is not told which."""
     found: dict[int, Expression] = {}
-    for one in (part for held in body.statements for whole in held.expressions for part in whole.under()):
+    for one in (part for held in body.statements for part in held.own_parts()):
         if one.kind != "name" or one.text != name:
             continue
         around = one.parent
@@ -92,7 +92,7 @@ def _stored(one: Expression) -> bool:
 def _steps(loop: Statement, counter: str) -> dict[str, tuple[int, str]]:
     """By how much a round moves each name that a loop adds its counter to: a number, and what it is times."""
     found: dict[str, tuple[int, str]] = {}
-    for one in (part for whole in loop.whole_expressions() for part in whole.under() if part.operator == "+"):
+    for one in (part for part in loop.all_parts() if part.operator == "+"):
         held = sums.terms(one) if sums.top(one) else []
         moved = next((term for term in held if counter in {factor.text for factor in term.factors}), None)
         whole = moved is not None and len(moved.factors) <= 2 and all(factor.atom for factor in moved.factors)

@@ -143,5 +143,5 @@ def _declares(passed: Sequence[Statement], one: _Piece) -> bool:
     names = {variable.name for other in passed for variable in other.declares}
     return bool(names) and any(
         part.kind == "name" and part.text in names
-        for each in one.all for whole in each.whole_expressions() for part in whole.under()
+        for each in one.all for part in each.all_parts()
     )  # fmt: skip

@@ -96,7 +96,7 @@ def _of_sum(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expr
 
 def _of_element(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expression]]) -> Iterator[Draft]:
     """`s[i] += g(s[i])` before a statement that only reads a sum."""
-    parts = [part for whole in statement.expressions for part in whole.under()]
+    parts = list(statement.own_parts())
     if any(part.assigned and _base(part).text in summed for part in parts):
         return
     read = {part.text: part for part in parts

@@ -59,7 +59,7 @@ def scaled_by_element(program: Program) -> Iterator[Draft]:
     pool = pools(program)
     running = {one.text: one for one, _ in _running(program) if one.kind == "subscript" and _accumulates(one)}
     for statement in program.statements:
-        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        whole = statement.expression
         if whole is None or whole.kind != "assignment" or whole.operator != "=" or not statement.braced:
             continue
         factor = whole.operands[0]
@@ -101,7 +101,7 @@ def scaled_by_rows(program: Program) -> Iterator[Draft]:
     pool = pools(program)
     donors = list(_by_rows(program))
     for statement in program.statements if donors else ():
-        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        whole = statement.expression
         if whole is None or whole.kind != "assignment" or whole.operator != "=":
             continue
         factor = whole.operands[0]
@@ -222,7 +222,7 @@ def fragment_scaled(program: Program) -> Iterator[Draft]:
     """Every element of a fragment times a real number, before the fragment is stored."""
     pool = pools(program)
     for statement in program.statements:
-        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        whole = statement.expression
         if whole is None or whole.operator != STORE or not statement.braced or len(whole.operands) < 2:
             continue
         held = whole.operands[1].text

@@ -86,7 +86,7 @@ def _never_set(program: Program) -> Mapping[_Key, list[Expression]]:
     for body in program.bodies:
         for statement in body.statements:
             anew |= {(id(body), one.name) for one in statement.declares if one.value is not None and not one.pointers}
-            for one in (part for whole in statement.expressions for part in whole.under()):
+            for one in statement.own_parts():
                 if one.kind == "assignment" and one.operands:
                     target, name = one.operands[0], _base(one.operands[0]).text
                     itself = one.operator != "=" or any(name == part.text for part in one.operands[-1].under())

@@ -38,7 +38,7 @@ def _made(one: Statement) -> Iterator[tuple[str, Expression]]:
         yield one.declares[0].name, one.expressions[0]
     elif one.kind == "declaration":
         yield from ((variable.name, value) for variable, value in one.initial_values())
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     if whole is not None and whole.kind == "assignment" and whole.operands[0].kind == "name":
         yield whole.operands[0].text, whole.operands[1]
 
@@ -62,7 +62,7 @@ def _place(program: Program, value: Expression) -> bool:
 
 
 def _reads(one: Statement, text: str) -> bool:
-    return any(part.text == text for whole in one.whole_expressions() for part in whole.under())
+    return any(part.text == text for part in one.all_parts())
 
 
 def _changes(program: Program, one: Statement, name: str) -> bool:

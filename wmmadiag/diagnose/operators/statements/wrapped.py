@@ -30,7 +30,7 @@ def wrapped(program: Program) -> Iterator[Draft]:
             if taken.kind == "block" and taken.children:
                 yield inserted_before(taken.children[0], text, note, "assignment")
             elif taken.kind == "expression":
-                held = taken.unit.source.slice(taken.start, taken.end)
+                held = taken.source
                 yield statement_replaced(taken, f"{{ {text} {held} }}", note, "assignment")
 
 

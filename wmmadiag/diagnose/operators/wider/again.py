@@ -51,7 +51,7 @@ def _renamed(name: str, parts: Mapping[str, str], scope: Mapping[str, object]) -
 
 def _changed(one: Statement) -> Expression | None:
     """The variable that a statement changes, or an element of it."""
-    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    whole = one.expression
     if whole is None or one.order is not None or whole.kind not in ("assignment", "call") or not whole.operands:
         return None
     target = whole.operands[0]

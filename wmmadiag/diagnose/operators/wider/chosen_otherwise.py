@@ -48,7 +48,7 @@ def _flags(body: Body) -> Iterator[Expression]:
     for statement in body.statements:
         condition = statement.condition if statement.kind == "if" else None
         held = [condition] if condition is not None else []
-        held += [one for whole in statement.expressions for one in whole.under()
+        held += [one for one in statement.own_parts()
                  if one.kind == "name" and one.type.kind == "bool"]  # fmt: skip
         for one in held:
             while one.kind == "unary" and one.operator == "!":

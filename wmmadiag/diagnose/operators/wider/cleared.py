@@ -47,7 +47,7 @@ def _in_rounds(body: Body, names: set[str], text: str) -> Iterator[Draft]:
     for loop in body.root.children if body.root is not None else ():
         inner = loop.children[0].children if loop.kind == "loop" and loop.children else ()
         for place in inner:
-            if any(part.text in names for whole in place.whole_expressions() for part in whole.under()):
+            if any(part.text in names for part in place.all_parts()):
                 yield inserted_before(place, text, f"{min(names)} set to 0 in each round", "initial value")
                 break
 
@@ -58,7 +58,7 @@ def _rows(body: Body, warps: set[str]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for statement in body.statements:
         values = {id(value): variable.name for variable, value in statement.initial_values()}
-        for one in (part for whole in statement.expressions for part in whole.under()):
+        for one in statement.own_parts():
             if one.kind == "subscript" and one.operands[1].text in warps and _array(one.type) and _base(one) in shared:
                 found.setdefault(one.text, {one.text}).update({values[id(one)]} if id(one) in values else ())
     return found
@@ -70,10 +70,9 @@ def _arrays(body: Body) -> dict[str, Statement]:
     shared = {variable.name for one in body.statements for variable in one.declares if variable.shared}
     found: dict[str, Statement] = {}
     for statement in body.root.children:
-        for whole in statement.whole_expressions():
-            for one in whole.under():
-                if _array(one.type) and _base(one) in shared and one.kind in ("name", "member"):
-                    found.setdefault(one.text, statement)
+        for one in statement.all_parts():
+            if _array(one.type) and _base(one) in shared and one.kind in ("name", "member"):
+                found.setdefault(one.text, statement)
     return found
 
 

@@ -19,7 +19,7 @@ _MOST = 14
 def exchanged(program: Program) -> Iterator[Draft]:
     """Any two names, or two operations on whole numbers, of one statement exchanged."""
     for statement in program.statements:
-        parts = [one for whole in statement.expressions for one in whole.under() if not one.assigned and not one.fixed]
+        parts = [one for one in statement.own_parts() if not one.assigned and not one.fixed]
         for kind in (_name, _operation):
             for first, second in itertools.combinations([one for one in parts if kind(one)][:_MOST], 2):
                 apart = first.end <= second.start or second.end <= first.start
