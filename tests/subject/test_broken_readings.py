@@ -51,6 +51,8 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen18/gqa_decode_static_kv_cache", "length"),  # right by exponentials or queries in f16, which it has not
         ("unseen15/tcu_row_scan", "carry"),  # right in two tiles
         ("unseen15/swiglu_interleaved_ffn", "swapped"),  # w_gate_up has the gate first
+        ("unseen27/linear_backward_tc", "dw_without_transpose"),  # in one of three launches that share inputs
+        ("unseen27/linear_backward_tc", "bias_partials_from_two"),
     ],
 )
 @pytest.mark.corpus
@@ -81,6 +83,14 @@ def test_nor_one_that_needs_sizes_of_its_own(tmp_path, capsys, source, bug):
     assert main(["check", str(broken)]) in (2, 3), capsys.readouterr().out
 
 
-def test_all_stages_of_a_sequence_are_judged(capsys):
-    assert main(["check", str(SETS / "unseen5" / "linear_backward_torch.cu")]) == 0
-    assert "2 checks: 2 ok" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    "source",
+    [
+        "unseen5/linear_backward_torch",  # two products
+        "unseen26/linear_relu_backward",  # four launches, the last three of what the first one writes
+        "unseen27/linear_backward_tc",  # three that share inputs alone
+    ],
+)
+def test_launches_of_one_result_are_judged_together(capsys, source):
+    assert main(["check", str(SETS / f"{source}.cu")]) == 0
+    assert "is judged as a whole" in capsys.readouterr().out

@@ -24,14 +24,19 @@ def card_of(
 ) -> Card:
     """A card with every required role, or all of them, and the operation's own cases.
 
+    Where no output is required the last one is there: gradients, of which a kernel may have any.
+
     Args:
         keys: lines of single roles' tables: {"a": 'layout = "BKM"'}.
         computes: lines of `[computes]`. further: symbols of each case.
     """
     (folder / "k.cu").write_text("")
     lines = ["format = 1", 'source = "k.cu"', 'entry = "k"', "[computes]", f'operation = "{operation.name}"', computes]
+    outputs = [name for name, role in operation.roles.items() if role.output]
+    needed = {name for name, role in operation.roles.items() if role.required}
+    needed |= set() if needed & {*outputs} else {*outputs[-1:]}
     for name, role in operation.roles.items():
-        if role.required or optional or name in (keys or {}):
+        if name in needed or optional or name in (keys or {}):
             dtype = "s32" if role.element == "int" else "f32"
             lines += ["[[arguments]]", f'role = "{name}"', f'dtype = "{dtype}"', (keys or {}).get(name, "")]
     lines += ["[launch]", "grid = 1", "block = 32"]

@@ -102,13 +102,15 @@ class Parameter:
     # where a kernel takes it as a number, its value in the first of the drafted cases, and in the others: a wrong
     # factor then shows in the second one alone. None for one that has its default there.
     drafted: tuple[str, str] | None = None
-    factor_of: str = ""  # the input that it multiplies: a kernel that takes it reads that input, too
+    # the input that it multiplies, or each of several: a kernel that takes it reads that input, too
+    factor_of: str = ""
     # what code has that computes one of its words, as patterns in which case does not matter
     formulas: Mapping[str, str] = field(default_factory=dict)
     # what it is in drafts by the element type of a role: ("b", {"u8": "2"})
     by_element: tuple[str, Mapping[str, str]] | None = None
     # words of kernels' names → how its word then begins; a reading by which it is another is none
     named: Mapping[str, str] = field(default_factory=dict)
+    of: str = ""  # the input that it says something of: without that it means nothing
     # why a draft asks for it where the kernel does not take it as a number; "" where its default is as good
     asked: str = ""
 
@@ -218,6 +220,7 @@ class Signs:
     names: str  # words in the names of kernels that speak for it
     parts: tuple[str, ...] = ()  # operations that it consists of, of which a kernel's name may speak, too
     within_any: bool = False  # whether every other operation may have it as a part: an activation
+    agreeing: str = ""  # words in names that agree with it, and speak for it no more than for others
     # words in names that agree with it only where a parameter's formula, or an input of `explains`, is seen
     extras: str = ""
     explains: tuple[str, ...] = ()

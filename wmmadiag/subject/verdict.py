@@ -236,6 +236,11 @@ def expectation(bound: BoundCase) -> Expectation:
             return expected, {role: Judgement(bounds[role]) for role in expected}, "reference's bound"
     else:
         expected = reference(operation, bound.parameters, inputs)
+        if untold := sorted(shapes.keys() - expected.keys()):
+            raise bound.card.computes.error(
+                f"{operation} does not tell '{untold[0]}' of {', '.join(inputs)}",
+                "give the arrays that it is computed of their roles, or say what else the kernel computes",
+            )
     if bound.tolerance is not None:
         shaped = {role: _shaped(value, shapes.get(role)) for role, value in expected.items()}
         return shaped, {role: tolerance(value, bound.tolerance) for role, value in shaped.items()}, "tolerance"

@@ -301,20 +301,52 @@ def _check(machine: Machine, node: Node, scope: Scope) -> Value:
     if scope.source.words(node).startswith("CHECK_SHAPE"):
         _shape(machine, node, scope)
         return Unknown()
-    value = evaluate(machine, given[0], scope)
-    if isinstance(value, Term):
-        if machine.known(value) is not None and not machine.known(value):
-            raise PathEnd
-        machine.facts.append((value, True))
-        _rank_told(machine, value)
+    for one in _all_of(given[0], scope):
+        value = evaluate(machine, one, scope)
+        if isinstance(value, Term):
+            if machine.known(value) is not None and not machine.known(value):
+                raise PathEnd
+            machine.facts.append((value, True))
+            _rank_told(machine, value)
+        else:
+            _alike_told(machine, one, scope)
     return Unknown()
+
+
+def _all_of(node: Node, scope: Scope) -> list[Node]:
+    """The parts of a condition that all have to hold."""
+    inner = node.named_children[0] if node.type == "parenthesized_expression" and node.named_children else node
+    sides = [field(inner, one) for one in ("left", "right")] if _is_binary(inner, "&&", scope) else []
+    return [part for side in sides if side is not None for part in _all_of(side, scope)] or [inner]
+
+
+def _is_binary(node: Node, operator: str, scope: Scope) -> bool:
+    sign = field(node, "operator") if node.type == "binary_expression" else None
+    return sign is not None and scope.source.text(sign) == operator
+
+
+def _alike_told(machine: Machine, node: Node, scope: Scope) -> None:
+    """`x.sizes() == y.sizes()`: of two tensors of one rank each extent of the one is the other's."""
+    if not _is_binary(node, "==", scope):
+        return
+    calls = [field(node, side) for side in ("left", "right")]
+    named = [field(one, "function") for one in calls if one is not None and one.type == "call_expression"]
+    if len(named) != 2 or any(
+        one is None or scope.source.words(one).split(".")[-1].strip() != "sizes" for one in named
+    ):
+        return
+    both = [evaluate(machine, owner, scope) for one in named if one and (owner := field(one, "argument")) is not None]
+    if len(both) != 2 or not (isinstance(both[0], Tensor) and isinstance(both[1], Tensor)):
+        return
+    one, other = both[0], both[1]
+    ranks = [len(each.sizes) if each.sizes is not None else each.rank for each in (one, other)]
+    one.rank, other.rank = (rank or max(ranks) for rank in ranks)
+    for index in range(max(ranks)):
+        machine.facts.append((combined("==", extent(machine, one, index), extent(machine, other, index)), True))
 
 
 def _rank_told(machine: Machine, value: Term) -> None:
     """`x.dim() == 4`."""
-    if value.op == "and":
-        for one in value.args:
-            _rank_told(machine, one)
     if value.op == "==" and value.args[0].op == "symbol":
         known = machine.extents.get(value.args[0].args[0])
         rank = machine.known(value.args[1])

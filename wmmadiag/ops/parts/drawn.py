@@ -72,7 +72,13 @@ def _of_bytes(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Ge
     return rng.uniform(0.5, 1.5, shape) / 127.0
 
 
+def _log_sums(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.Generator) -> Doubles:
+    """About the logarithm of the sum of exponentials of so many normal scores, no two alike."""
+    return np.asarray(np.log(max(keys, 1)) + rng.uniform(0.0, 1.0, shape))
+
+
 BITS = Drawn(_bits)
+LOG_SUMS = Drawn(_log_sums, "k", -2)
 POSITIVE = Drawn(_positive)
 KEY_COUNTS = Drawn(_lengths, "k", -2)
 SLOPES = Drawn(_slopes)

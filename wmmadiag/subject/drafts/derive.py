@@ -120,12 +120,16 @@ def _together(source: GivenSource) -> Card | None:
     try:
         card = _derived_card(source, kernel)
     except ConfigurationError:
+        if not kernel.together.own and not named:
+            return None
         if named or len(parts) == 1:
             raise
         raise several_parts(source.path, kernel.entry, _names(parts)) from None
     sure = not options.computes and card.derived is not None and not card.derived.doubt and not card.derived.near
-    if named or sure or len(parts) == 1 or right_alternative(card) is not None:
+    if named or sure or (len(parts) == 1 and kernel.together.own) or right_alternative(card) is not None:
         return card
+    if not kernel.together.own:  # launches that have no more in common than inputs are seldom meant as one
+        return None
     # What somebody says of a source's kernels is said of what they compute together, if none of them does so alone.
     if options.computes and not any(_is_right_alone(source.of(one)) for one in _names(parts)):
         return card

@@ -106,12 +106,12 @@ def _parameters(result: CardDraft, kernel: SourceKernel, wishes: Wishes) -> None
     for name, parameter in known.parameters.items():
         if parameter.drafted and name in named:
             result.computes[name] = name
-        role = parameter.factor_of
-        if role and role not in {one.role for one in result.arguments}:
-            written_over(result, role, name, name in named, kernel)
-        elif role and name not in named and name not in result.computes:
-            result.computes[name] = "1"
-            result.remarks.append(f"'{_name_of(result, role)}' is added, since there is no {name}")
+        for role in parameter.factor_of.split():
+            if role not in {one.role for one in result.arguments}:
+                written_over(result, role, name, name in named, kernel)
+            elif name not in named and name not in result.computes:
+                result.computes[name] = "1"
+                result.remarks.append(f"'{_name_of(result, role)}' is added, since there is no {name}")
     own = named_words(kernel.entry, result.operation)
     formulas = told_by_formulas(result.operation, kernel.code)
     for name, begins in own.items():

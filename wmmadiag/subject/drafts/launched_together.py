@@ -54,7 +54,8 @@ class _Step:
 def launched_together(source: GivenSource, host: HostRead | None = None) -> SourceKernel | None:
     """The launches of a host function as one kernel, named as the function is; None where no such function is found.
 
-    A function is one if all that it launches is known, and one launch reads what another one wrote. Of several the
+    A function is one if all that it launches is known, and one launch reads what another one wrote, or all read the
+    same and each writes another array: gradients of one layer. Of several the
     first is taken, those that nobody calls before the others; where the options name an entry the one of that name.
     """
     host, entry = host or read_host(source), source.options.entry
@@ -127,7 +128,7 @@ def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: SymbolValu
         return None
     buffers = {id(one): one for step in steps for one in _buffers(step)}
     own = _own(steps, buffers)
-    if not own:
+    if not own and not _are_of_one(steps):
         return None
     keys = {one: f"memory{number}" for number, one in enumerate(buffers)}
     numbers = _numbers(steps, run.machine, [buffers[one].size for one in own])
@@ -213,6 +214,20 @@ def _own(steps: Sequence[_Step], buffers: Mapping[int, Buffer]) -> list[int]:
         if handed_on and one not in last:
             found.append(one)
     return found
+
+
+def _are_of_one(steps: Sequence[_Step]) -> bool:
+    """Whether launches that need nothing of one another are parts of one result: each writes what no other touches, and
+    reads what another reads."""
+    for at, step in enumerate(steps):
+        others = [one.uses for other, one in enumerate(steps) if other != at]
+        written = [one for one, use in step.uses.items() if use.written]
+        read = [one for one, use in step.uses.items() if use.read and not use.written]
+        if not written or any(one in uses for one in written for uses in others):
+            return False
+        if not any(one in uses for one in read for uses in others):
+            return False
+    return True
 
 
 def _numbers(steps: Sequence[_Step], machine: Machine, sizes: Sequence[Term | None]) -> dict[str, bool] | None:

@@ -33,7 +33,7 @@ def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
     derived = card.derivation
     kernel, roles = derived.kernel, OPERATIONS[card.computes.operation].roles
     outputs = {one.parameter.name for one in derived.draft.arguments if one.role in roles and roles[one.role].updates}
-    if not outputs or any(one.direction == "inout" for one in derived.draft.arguments):
+    if not outputs:
         return
     parameters = tuple(replace(one, added=one.added or one.name in outputs) for one in kernel.parameters)
     own, source = replace(kernel, parameters=parameters), GivenSource(card.path, derived.options)

@@ -68,9 +68,9 @@ def recognised(entry: str, parameters: Sequence[DraftParameter], code: str, mult
     by_arrays = operation_named(names)
     by_arrays = by_arrays if _named(names, by_arrays) else ""
     # All arrays of one operation say more than a name that also speaks of what it is a part of: `attn_scores(q, k, s)`.
-    part = len(speaks_of) == 1 and by_arrays != speaks_of[0] and speaks_of[0] in _parts(by_arrays)
+    part = bool(speaks_of) and {*speaks_of} <= {*_parts(by_arrays)} - {by_arrays}
     # What any operation may have as a part is the whole where its own arrays are there, and its code does no more.
-    part = part and not _is_whole(speaks_of[0], names, code, multiplications)
+    part = part and not any(_is_whole(one, names, code, multiplications) for one in speaks_of)
     whole = next((one for one in speaks_of if {*speaks_of} - {one} <= {*_parts(one)}), "")  # gptq_linear: a linear, too
     likely = by_arrays if not whole or part else whole
     if not likely and not speaks_of:
@@ -161,6 +161,7 @@ def _amiss(
     told = _SIGNS[operation]
     formulas = told_by_formulas(operation, code)
     own = {word for one in (operation, *told.parts) if one in _SIGNS for word in _SIGNS[one].names.split()}
+    own |= set(told.agreeing.split())
     if other := sorted(words & set(_ELSE.split()) - own):
         return f"its name has '{other[0]}', which no built-in operation is about"
     if strange := [name for name in names if role_remark(name) and role_named(name, operation) is None]:
@@ -189,13 +190,14 @@ def unkept(
     Args:
         roles: of the kernel's arrays. settings: what parameters of the operation are known to be, "gelu_tanh".
     """
-    told = _SIGNS[operation]
-    values = {word for one in OPERATIONS[operation].parameters.values() for word in one.words}
+    told, parameters = _SIGNS[operation], OPERATIONS[operation].parameters.values()
+    values = {word for one in parameters for word in one.words}
     stated = [str(one) for one in settings if one in values and one != "none"]
 
     def kept(word: str) -> bool:
         if word in values:
-            return any(one.startswith(word) for one in stated)
+            of = {one.of for one in parameters if word in one.words}
+            return any(one.startswith(word) for one in stated) or bool(of & set(roles))
         if role_named(word, operation) is not None:
             return role_named(word, operation) in roles
         return bool(stated or set(told.explains) & set(roles))  # "fused" names no part of its own
