@@ -275,6 +275,54 @@ def test_sums_of_several_blocks_are_judged_after_the_last() -> None:
     assert all(one.end == "finished" and one.in_order for one in (once, twice, thrice))
 
 
+# Blocks 0 and 2 add to the first items, 1 and 3 to the next ones: 1 each, but for odd ones with 0.
+ADDED = (
+    SELECT
+    + """
+    mov.u32 %r2, %ctaid.x; and.b32 %r3, %r2, 1;
+    setp.eq.u32 %p1, %r100, 3; setp.eq.and.u32 %p1, %r2, 3, %p1; @%p1 mov.u32 %r3, 0;  // 3: block 3 adds where 0 does
+    mad.lo.u32 %r4, %r3, 32, %tid; mul.wide.u32 %rd1, %r4, 4; add.u64 %rd1, %rd1, %a0;
+    mov.u32 %r1, 1;
+    setp.eq.u32 %p2, %r100, 0; setp.eq.and.u32 %p2, %r3, 1, %p2; @%p2 mov.u32 %r1, 2;
+    setp.eq.u32 %p3, %r100, 2; setp.eq.and.u32 %p3, %r3, 0, %p3; @%p3 mov.u32 %r1, 2;  // 2: even ones are wrong
+    setp.eq.u32 %p4, %r100, 4; setp.eq.and.u32 %p4, %r2, 3, %p4; @%p4 mov.u32 %r1, 3;  // 4: block 3 alone is wrong
+    atom.global.add.u32 %r5, [%rd1], %r1;
+    """
+)
+
+
+def test_blocks_that_add_to_the_same_elements_are_tried_together() -> None:
+    items = np.arange(ITEMS)
+    element, wrong = np.where(items < 64, items, -1), np.arange(64) >= 32
+    launch = launch_of(ADDED, np.full(64, 2), wrong, start=np.zeros(ITEMS, np.uint32), element=element)
+    base = launch.base(0)
+    assert base.independent and base.wrong_blocks == (1,) and base.result.wrong == 32
+    same, right, other, across, last = tried(launch, 0, 1, 2, 3, 4)
+    assert (right.end, right.wrong, right.mended, right.in_order) == ("finished", 0, 32, False)
+    two = base.instructions[1] + base.instructions[3]
+    assert (same.end, same.wrong, same.instructions) == ("stopped", 32, two)  # blocks 0 and 2 did not run
+    assert (last.end, last.wrong, last.first, last.instructions) == ("stopped", 32, 32, pytest.approx(two, abs=8))
+    assert (other.end, other.mended, other.broken, other.in_order) == ("stopped", 32, 32, False)
+    # One of a group touches what another group writes: all run in their order.
+    assert (across.end, across.in_order, across.wrong) == ("finished", True, 64)
+
+
+def test_blocks_that_write_what_several_have_read_are_no_group() -> None:
+    body = (
+        SELECT
+        + """
+    mul.wide.u32 %rd1, %tid, 4; add.u64 %rd1, %rd1, %a0;
+    mov.u32 %r2, %ctaid.x; setp.lt.u32 %p1, %r2, 3;
+    @%p1 ld.global.u32 %r3, [%rd1];
+    @!%p1 st.global.u32 [%rd1], %tid;
+    """
+    )
+    element = np.where(INDEX < THREADS, INDEX, -1)
+    launch = launch_of(body, np.arange(32), start=np.zeros(ITEMS, np.uint32), element=element)
+    assert not launch.base(0).independent
+    assert tried(launch, 1)[0].in_order
+
+
 def test_what_must_stay_as_it_is_is_watched() -> None:
     """With 6, a guard item is overwritten; with 7, an input is, with what stood there."""
     body = (

@@ -72,10 +72,11 @@ class TrialBase:
     """The run with selector 0."""
 
     result: TrialResult
-    independent: bool  # no block touched what another one wrote
+    independent: bool  # there are several groups of blocks that touch nothing of each other's, or one block
     instructions: tuple[int, ...]  # warp instructions of each block
     wrong: NDArray[np.uint8]  # uint8 per element; empty where it did not end
-    wrong_blocks: tuple[int, ...]  # those that wrote wrong elements, where blocks are independent; the fewest first
+    # the first block of each group that wrote wrong elements, where groups are independent; that with the fewest first
+    wrong_blocks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

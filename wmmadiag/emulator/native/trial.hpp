@@ -1,9 +1,9 @@
 // Trials: one prepared launch of a program that reads a selector, run for many values of it, each judged element by element.
 //
 // Nothing is checked or reported on the way. Value 0 is the program as it is; its run (`base`) tells which block writes which element.
-// Where there is one launch, and no block touches what another one writes, a value is tried on the blocks that write wrong elements first, one by
-// one, and given up as soon as they are no better. Whatever is right, or better, has run in all blocks; whatever makes blocks depend on each other,
-// in all blocks in their order. Results do not depend on the number of threads.
+// Where there is one launch, blocks that touch what another one writes are a group, as those are that add to the same elements. A value is
+// tried on the groups that write wrong elements first, one by one, and given up as soon as they are no better. Whatever is right, or better, has
+// run in all blocks; whatever makes groups depend on each other, in all blocks in their order. Results do not depend on the number of threads.
 //
 // Where the program dies of an access outside of all arrays, or one that is not aligned, such accesses may pass: they are counted then,
 // and fewer of them are better, as fewer wrong elements are.
@@ -85,17 +85,17 @@ struct TrialResult {
 struct TrialLimits {
     std::uint64_t times = 4, slack = 1u << 14;  // warp instructions: so many times the base's, and so many more per block
     std::uint64_t budget = 0;                   // of all launches, where the base did not end
-    unsigned looks = 1;                         // blocks with wrong elements that must be no better before a value is given up; 0: it never is
+    unsigned looks = 1;                         // groups with wrong elements that must be no better before a value is given up; 0: it never is
 };
 
 // The run with selector 0.
 struct TrialBase {
     TrialResult result;
-    bool independent = false;                 // there is one launch, and no block touched what another one wrote
+    bool independent = false;                 // there is one launch, of several groups of blocks or of one block
     std::vector<std::uint64_t> instructions;  // per block, one launch after the other
     std::vector<std::uint64_t> strays;        // the same
     std::vector<std::uint8_t> wrong;          // per element; empty where it did not end
-    std::vector<std::uint32_t> wrong_blocks;  // that wrote a wrong element, or have strays: those with the fewest first
+    std::vector<std::uint32_t> wrong_blocks;  // the first of each group that wrote a wrong element, or has strays: that with the fewest first
 };
 
 class Trials {

@@ -12,13 +12,19 @@
 
 namespace wmmadiag::trials {
 
-// The items of an array that each block wrote in the base run.
-using Owned = std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>>;  // per block: (array, item)
+// Blocks that touched what another one of them wrote in the base run, or one that shares nothing. They are run together, in their order.
+struct GroupOfBlocks {
+    std::vector<std::uint32_t> blocks;
+    std::uint64_t strays = 0;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> owned;  // (array, item) that they wrote
+};
 
 struct Known {
     TrialBase base;
-    std::vector<Sharers> sharers;  // per region
-    Owned owned;
+    std::vector<Sharers> sharers;       // per region
+    BlockGroups names;                  // which group each block is of
+    std::vector<GroupOfBlocks> groups;  // by their first block; those of other blocks are empty
+    std::size_t count = 0;              // of groups
 };
 
 // A region's part in the trials.
@@ -81,17 +87,17 @@ public:
         std::uint64_t spent = 0;
         if (known != nullptr && known->base.independent) {
             for (std::size_t i = 0; i < touched_.size(); ++i) {
-                touched_[i].expect(&known->sharers[i]);
+                touched_[i].expect(&known->sharers[i], &known->names);
                 touched_[i].watch_reads(!known->sharers[i].writer.empty());
             }
             TrialResult result;
-            const bool certain = block_by_block(limits, result);
+            const bool certain = group_by_group(limits, result);
             spent = result.instructions;
             put_back();
             if (certain) return result;
         }
         for (auto& one : touched_) {
-            one.expect(nullptr);
+            one.expect(nullptr, nullptr);
             one.watch_reads(false);
         }
         std::uint64_t budget = limits.budget;
@@ -109,20 +115,25 @@ public:
 
     std::shared_ptr<const Known> base(std::uint64_t budget) {
         select(0);
-        for (auto& one : touched_) {
-            one.expect(nullptr);
-            one.watch_reads(true);
-        }
         auto known = std::make_shared<Known>();
         auto& base = known->base;
+        known->names = BlockGroups(blocks_);
+        for (auto& one : touched_) {
+            one.expect(nullptr, nullptr);
+            one.watch_reads(true);
+            one.join(launches_.size() == 1 ? &known->names : nullptr);
+        }
         base.result = in_order(budget, base.instructions, base.strays);
+        known->names.settle();
         base.independent = base.result.end == TrialEnd::finished && launches_.size() == 1;
-        for (const auto& one : touched_) {
-            base.independent &= !one.read_shared() && !one.write_shared();
-            known->sharers.push_back(one.written() ? one.now() : Sharers{});
+        for (auto& one : touched_) {
+            one.join(nullptr);
+            base.independent &= !one.unjoined();
+            known->sharers.push_back(one.written() ? one.shared_by(known->names) : Sharers{});
         }
         if (base.result.end == TrialEnd::finished) base.wrong = wrong_elements();
         if (base.independent) own(*known);
+        base.independent &= known->count > 1 || blocks_ == 1;
         put_back();
         return known;
     }
@@ -176,64 +187,53 @@ private:
         }
     }
 
-    // Whether some block read, or wrote, what belongs to another one.
+    // Whether some group read, or wrote, what belongs to another one.
     template <bool (Touched::*what)() const>
     [[nodiscard]] bool any() const {
         return std::any_of(touched_.begin(), touched_.end(), [](const Touched& one) { return (one.*what)(); });
     }
 
-    // False when blocks turned out to depend on each other: then `result` is worth nothing but its instructions.
+    // False when groups of blocks turned out to depend on each other: then `result` is worth nothing but its instructions.
     //
-    // What a block does that reads nothing of others is what it does in any order. If it leaves a wrong element, the change is no good,
+    // What a group does that reads nothing of others is what it does in any order. If it leaves a wrong element, the change is no good,
     // whoever else writes there: the blocks of a right kernel may end in any order. If not, the order counts once something is shared.
-    bool block_by_block(const TrialLimits& limits, TrialResult& result) {
+    bool group_by_group(const TrialLimits& limits, TrialResult& result) {
         const auto& known = *plan_.known;
-        const auto& launched = *launches_.front();
-        if (!block_) block_ = std::make_unique<Block>(launches_.front()->shared, launched.warps, nullptr);
-        const auto blocks = blocks_;
         const auto& suspects = known.base.wrong_blocks;
-        std::vector<std::uint8_t> done(blocks, 0);
+        std::vector<std::uint8_t> done(blocks_, 0);
         unsigned looked = 0, empty = 0;
         std::uint64_t rest = 0;
         const auto better = [&] { return result.mended + result.fewer > result.broken + result.damaged + result.more; };
-        for (std::uint64_t i = 0; i < blocks + suspects.size(); ++i) {
+        for (std::uint64_t i = 0; i < blocks_ + suspects.size(); ++i) {
             const bool suspect = i < suspects.size();
             if (!suspect && looked != 0 && !better()) {
                 result.end = TrialEnd::stopped;
                 return true;
             }
-            const auto index = suspect ? suspects[i] : rest++;
-            if (done[index] != 0) continue;
-            done[index] = 1;
-            block_->start(index);
-            auto quota = limits.times * known.base.instructions[index] + limits.slack;
-            auto status = block_->run(quota);
-            while (status == BlockStatus::running && block_->waits()) status = block_->run(quota);
-            result.instructions += block_->executed();
-            if (any<&Touched::read_shared>()) return false;
-            if (status == BlockStatus::faulted) {
-                result.end = TrialEnd::fault;
-                result.fault = block_->fault().kind;
-                return true;
+            const auto name = suspect ? suspects[i] : static_cast<std::uint32_t>(rest++);
+            const auto& group = known.groups[name];
+            if (done[name] != 0 || group.blocks.empty()) continue;
+            done[name] = 1;
+            std::uint64_t strays = 0;
+            switch (together(group, limits, strays, result)) {
+                case Ran::whole: break;
+                case Ran::ended: return true;
+                case Ran::uncertain: return false;
             }
-            if (status == BlockStatus::running) {
-                result.end = launched.shared.stop.load(std::memory_order_relaxed) ? TrialEnd::interrupted : TrialEnd::budget;
-                return true;
-            }
-            result.strays += block_->strays();
-            compare(block_->strays(), known.base.strays[index], result);
+            result.strays += strays;
+            compare(strays, group.strays, result);
             const bool overlaps = any<&Touched::write_shared>();
             if (limits.looks == 0) {
                 if (overlaps) return false;
                 continue;
             }
-            const auto seen = count_written(static_cast<std::uint32_t>(index));
+            const auto seen = count_written(name);
             add(seen, result);
-            bool bad = seen.wrong != 0 || seen.damaged != 0 || block_->strays() != 0;
-            // What it does not write any more another block may write now. Two blocks that leave their own, and touch no other's, tell.
+            bool bad = seen.wrong != 0 || seen.damaged != 0 || strays != 0;
+            // What it does not write any more another group may write now. Two groups that leave their own, and touch no other's, tell.
             if (!bad && !overlaps) {
-                const auto left = count_left(static_cast<std::uint32_t>(index));
-                if (left.wrong != 0 && (++empty >= 2 || blocks == 1)) {
+                const auto left = count_left(group);
+                if (left.wrong != 0 && (++empty >= 2 || known.count == 1)) {
                     add(left, result);
                     bad = true;
                 }
@@ -250,6 +250,37 @@ private:
         }
         result = counted(result);
         return true;
+    }
+
+    enum class Ran : std::uint8_t { whole, ended, uncertain };
+
+    // Runs the blocks of a group in their order.
+    Ran together(const GroupOfBlocks& group, const TrialLimits& limits, std::uint64_t& strays, TrialResult& result) {
+        const auto& known = *plan_.known;
+        const auto& launched = *launches_.front();
+        if (!block_) block_ = std::make_unique<Block>(launches_.front()->shared, launched.warps, nullptr);
+        for (const auto index : group.blocks) {
+            block_->start(index);
+            auto quota = limits.times * known.base.instructions[index] + limits.slack;
+            auto status = block_->run(quota);
+            bool waited = false;
+            for (; status == BlockStatus::running && block_->waits(); status = block_->run(quota)) waited = true;
+            result.instructions += block_->executed();
+            if (any<&Touched::read_shared>()) return Ran::uncertain;
+            if (status == BlockStatus::faulted) {
+                result.end = TrialEnd::fault;
+                result.fault = block_->fault().kind;
+                return Ran::ended;
+            }
+            if (status == BlockStatus::running) {
+                const bool stopped = launched.shared.stop.load(std::memory_order_relaxed);
+                if (!stopped && waited && index != group.blocks.back()) return Ran::uncertain;  // maybe for a later one
+                result.end = stopped ? TrialEnd::interrupted : TrialEnd::budget;
+                return Ran::ended;
+            }
+            strays += block_->strays();
+        }
+        return Ran::whole;
     }
 
     // used, strays: instructions, and accesses that belong nowhere, of each block.
@@ -307,11 +338,16 @@ private:
             });
     }
 
-    // Who wrote what in the base run that has just ended.
+    // The groups of blocks of the base run that has just ended, and what each wrote.
     void own(Known& known) {
-        const auto blocks = blocks_;
-        known.owned.resize(blocks);
-        std::vector<std::uint64_t> wrong(blocks, 0);
+        known.groups.resize(blocks_);
+        for (std::uint32_t b = 0; b < blocks_; ++b) {
+            auto& group = known.groups[known.names.of(b)];
+            known.count += group.blocks.empty() ? 1 : 0;
+            group.blocks.push_back(b);
+            group.strays += known.base.strays[b];
+        }
+        std::vector<std::uint64_t> wrong(blocks_, 0);
         for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
             const auto& array = plan_.setup.arrays[a];
             const auto& part = plan_.parts[plan_.part_of[a]];
@@ -322,14 +358,15 @@ private:
                 if (array.element[item] < 0) continue;
                 const auto writer = writers[(array.base - part.region.base + item * bytes) / part.item];
                 if (writer == nobody) continue;
-                known.owned[writer - 1].emplace_back(a, item);
+                known.groups[writer - 1].owned.emplace_back(a, item);
                 wrong[writer - 1] += known.base.wrong[static_cast<std::size_t>(array.element[item])];
             }
         }
-        for (std::uint32_t b = 0; b < blocks; ++b) wrong[b] += known.base.strays[b];
         auto& suspects = known.base.wrong_blocks;
-        for (std::uint32_t b = 0; b < blocks; ++b)
+        for (std::uint32_t b = 0; b < blocks_; ++b) {
+            wrong[b] += known.groups[b].strays;
             if (wrong[b] != 0) suspects.push_back(b);
+        }
         std::stable_sort(suspects.begin(), suspects.end(), [&](std::uint32_t a, std::uint32_t b) { return wrong[a] < wrong[b]; });
     }
 
@@ -358,19 +395,19 @@ private:
         }
     }
 
-    // What a block wrote.
-    Count count_written(std::uint32_t block) {
+    // What a group wrote.
+    Count count_written(std::uint32_t name) {
         Count seen;
         each_written([&](const JudgedArray& array, std::uint32_t item, std::uint32_t writer, const std::byte* at, const std::byte* initial) {
-            if (writer == block + 1) judge_.judge(array, item, at, initial, seen);
+            if (writer == name + 1) judge_.judge(array, item, at, initial, seen);
         });
         return seen;
     }
 
-    // What a block wrote in the base run, and nobody has written now.
-    Count count_left(std::uint32_t block) {
+    // What a group wrote in the base run, and nobody has written now.
+    Count count_left(const GroupOfBlocks& group) {
         Count seen;
-        for (const auto& [a, item] : plan_.known->owned[block]) {
+        for (const auto& [a, item] : group.owned) {
             const auto& array = plan_.setup.arrays[a];
             const auto& part = plan_.parts[plan_.part_of[a]];
             const auto at = array.base - part.region.base + item * item_bytes(array.type);
