@@ -13,7 +13,7 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.operators.places import program
-from wmmadiag.diagnose.operators.slots import Place, alike, places
+from wmmadiag.diagnose.operators.slots import Blank, alike, places
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.sketching import Sketches
@@ -30,11 +30,11 @@ def bench_of(card: Card, threads: int = 1) -> TrialBench:
     return TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=threads)
 
 
-def places_of(bench: TrialBench, card: Card) -> list[Place]:
+def places_of(bench: TrialBench, card: Card) -> list[Blank]:
     return list(places(program(bench.texts, card.entry)))
 
 
-def changed(place: Place, filling: tuple[int, int, int]) -> Change:
+def changed(place: Blank, filling: tuple[int, int, int]) -> Change:
     draft = place.draft(filling)
     return Change("filled", draft.edits, draft.kind, draft.role, draft.note)
 
@@ -94,7 +94,7 @@ def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new
         assert (told.get(one.change) or one.verdict) == one.verdict and (one.change in told) == one.tells, one
 
 
-def sample(place: Place, tier: list[Filling]) -> tuple[Filling, ...]:
+def sample(place: Blank, tier: list[Filling]) -> tuple[Filling, ...]:
     """Some fillings of a tier, without quotients by what may be nought: they are undefined."""
     sizes = {at for at, slot in enumerate(place.slots) if slot.text in ("n", "m", "k", "TILE", "2", "8")}
     divides = {OPERATORS["/"], OPERATORS["%"]}
@@ -130,7 +130,7 @@ def test_the_likeliest_places_are_filled_first_and_no_more_than_the_effort_allow
     some = {one.expression.text: one for one in places(held)}
     likely, unlikely = some["row * k + i"], some["i * n + col"]
 
-    def ranked(place: Place, score: float) -> Ranked:
+    def ranked(place: Blank, score: float) -> Ranked:
         return Ranked(changed(place, next(iter(place.tiers()))[0]), ("", 1), (), score)
 
     bench, ledger = _Bench(), Ledger(replace(EFFORTS["normal"], filled=60))

@@ -88,12 +88,12 @@ def structure(text: str) -> Structure:
         if node.type in LOOPS:
             body = field(node, "body")
             if body is not None and body.type == "compound_statement":
-                loops.append(SourceLoop(_line(source, node.start_byte), _line(source, body.end_byte - 1)))
+                loops.append(SourceLoop(source.line_at(node.start_byte), source.line_at(body.end_byte - 1)))
         start = _first_pragma(source, pragmas, node.start_byte)
-        begin = source.lines[_line(source, start) - 1]
+        begin = source.lines[source.line_at(start) - 1]
         if not source.code.code[begin:start].strip():
             opened = nesting[bisect.bisect_right(nesting, (start, 0)) - 1][1]
-            starts.setdefault(_line(source, start), (opened, depth))
+            starts.setdefault(source.line_at(start), (opened, depth))
     return Structure(len(source.lines), starts, sorted(loops, key=_length), sorted(branches, key=_length))
 
 
@@ -109,7 +109,7 @@ def _branches(source: Source) -> Iterator[SourceBranch]:
             for side in (field(node, "consequence"), field(node, "alternative")):
                 if side is not None:
                     owner, first, last = (
-                        _line(source, at) for at in (node.start_byte, side.start_byte, side.end_byte - 1)
+                        source.line_at(at) for at in (node.start_byte, side.start_byte, side.end_byte - 1)
                     )
                     yield SourceBranch(owner, first, last, any(one < node.start_byte for one in returns))
 
@@ -149,10 +149,6 @@ def _nesting(directives: Sequence[tuple[int, bytes]]) -> list[tuple[int, int]]:
         opened += word.startswith(b"if") - word.startswith(b"endif")
         found.append((start, opened))
     return found
-
-
-def _line(source: Source, offset: int) -> int:
-    return bisect.bisect_right(source.lines, offset)
 
 
 def structure_of(path: str) -> Structure | None:

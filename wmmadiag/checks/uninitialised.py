@@ -41,7 +41,7 @@ _MOST_WRITERS = 4
 _MOST_HOLES = 3
 
 
-class Writer(NamedTuple):
+class SharedWriter(NamedTuple):
     """An instruction that wrote shared memory: lowest offset and end of where, how many bytes, bits of its warps."""
 
     pc: int
@@ -60,7 +60,7 @@ class Seen:
     last: int
     bytes: int
     holes: tuple[tuple[int, int], ...]  # [begin, end) of shared memory that nothing had written
-    writers: tuple[Writer, ...]  # what had written shared memory
+    writers: tuple[SharedWriter, ...]  # what had written shared memory
 
 
 def decode(values: Sequence[int]) -> Seen:
@@ -70,7 +70,7 @@ def decode(values: Sequence[int]) -> Seen:
     at = 2 * holes
     number = rest[at]
     rows = rest[at + 1 : at + 1 + 5 * number]
-    writers = tuple(Writer(*rows[i : i + 5]) for i in range(0, len(rows), 5))
+    writers = tuple(SharedWriter(*rows[i : i + 5]) for i in range(0, len(rows), 5))
     return Seen(first, last, count, pairs, writers)
 
 
@@ -152,12 +152,12 @@ def _pattern(context: Context, seen: Seen, extent: MemoryExtent, address: int) -
     name = part.indexed(part.shape, comma=False)
     holes = [(max(a, start) - start, min(b, end) - start) for a, b in seen.holes if a < end and b > start]
     mask = mask_of(part, holes)
-    writers: dict[int, Writer] = {}
+    writers: dict[int, SharedWriter] = {}
     for one in seen.writers:
         if one.low < end and one.high > start:
             line = user_line(context, one.pc).line
             seen_there = writers.get(line, one._replace(bytes=0))
-            writers[line] = Writer(
+            writers[line] = SharedWriter(
                 one.pc,
                 min(seen_there.low, one.low),
                 max(seen_there.high, one.high),

@@ -52,7 +52,7 @@ _TRAP_WORDS = re.compile(r"\b(?:__trap|__builtin_trap|trap|abort|__brkpt)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class _Reached:
+class _ReachedCall:
     """A call that the optimised code reaches: which, where, in which function, and what its pointer is."""
 
     call: str
@@ -172,9 +172,9 @@ def _mark(source: Source, call: str, node: Node, shift: int, sites: list[str]) -
     return [ByteEdit(start, start, mark), ByteEdit(end, end, ")")]
 
 
-def _read_marks(ptx: str, sites: Sequence[str]) -> list[_Reached]:
+def _read_marks(ptx: str, sites: Sequence[str]) -> list[_ReachedCall]:
     """What the markers in the PTX say. A marker's place is that of the call: its own frame is left out."""
-    found: list[_Reached] = []
+    found: list[_ReachedCall] = []
     lines = ptx.split("\n")
     # The scan takes comments for blank; as an instruction each keeps its place and order.
     scannable = "\n".join(_MARK.sub(lambda m: f"wmmadiag.{m[1]}.n{m[2]};", line) for line in lines)
@@ -191,7 +191,7 @@ def _read_marks(ptx: str, sites: Sequence[str]) -> list[_Reached]:
         place = item.place.inlined_at or item.place
         rest = [later.opcode for later in code[index + 1 : index + 4] if not later.opcode.startswith("wmmadiag.")]
         local = "local" in kinds[item.function, int(match[1])] and "other" not in kinds[item.function, int(match[1])]
-        found.append(_Reached(sites[int(match[1])], place, item.function, local, rest[:1] == ["trap"]))
+        found.append(_ReachedCall(sites[int(match[1])], place, item.function, local, rest[:1] == ["trap"]))
     return found
 
 
@@ -199,7 +199,7 @@ def _at(place: Place) -> tuple[str, int]:
     return place.file, place.line
 
 
-def _has(code: Sequence[ScannedInstruction], call: _Reached) -> bool:
+def _has(code: Sequence[ScannedInstruction], call: _ReachedCall) -> bool:
     """Whether the code holds the call's instruction on its line, or one whose line the optimiser lost."""
     kind = _CALLS[call.call][0]
     # Another instantiation of the same template may hold the call on the same line. A function of internal linkage has
@@ -214,7 +214,7 @@ def _has(code: Sequence[ScannedInstruction], call: _Reached) -> bool:
     return False
 
 
-def _deleted(reached: Sequence[_Reached], code: Sequence[ScannedInstruction]) -> Iterator[CompileNote]:
+def _deleted(reached: Sequence[_ReachedCall], code: Sequence[ScannedInstruction]) -> Iterator[CompileNote]:
     for call in reached:
         if not call.local or _has(code, call):
             continue
@@ -233,7 +233,9 @@ def _deleted(reached: Sequence[_Reached], code: Sequence[ScannedInstruction]) ->
         )
 
 
-def _unused(reached: Sequence[_Reached], code: Sequence[ScannedInstruction], excused: set[str]) -> list[CompileNote]:
+def _unused(
+    reached: Sequence[_ReachedCall], code: Sequence[ScannedInstruction], excused: set[str]
+) -> list[CompileNote]:
     return [
         CompileNote(
             "unused-wmma-call",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wmmadiag.csource.nodes import Node, body_of, descendants, field
+from wmmadiag.csource.outline import joined
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
 
@@ -184,7 +185,7 @@ class _DeclarationReader:
         if node.type == "namespace_definition":
             name, body = field(node, "name"), field(node, "body")
             if body is not None:
-                self.inside(body, _joined(scope, self.source.text(name) if name else ""))
+                self.inside(body, joined(scope, self.source.text(name) if name else ""))
         elif node.type == "template_declaration":
             parameters = template_parameters(self.source, node)
             inner = [one for one in node.named_children if one.type != "template_parameter_list"]
@@ -215,7 +216,7 @@ class _DeclarationReader:
         kind = node.type.partition("_")[0]
         spelled = "" if called else self.source.words(node)
         self.records.append(Record(kind, called, scope, node, template, tuple(self.members(body)), spelled))
-        self.inside(body, _joined(scope, called), in_class=True)
+        self.inside(body, joined(scope, called), in_class=True)
 
     def members(self, body: Node) -> Iterator[Variable]:
         """The data members of a record's body."""
@@ -256,7 +257,7 @@ class _DeclarationReader:
         self.functions.append(
             Function(
                 plain,
-                _joined(scope, space),
+                joined(scope, space),
                 node,
                 outer,
                 outer.start_byte if outer.type == "template_declaration" else begin,
@@ -272,10 +273,10 @@ class _DeclarationReader:
         if node.type == "alias_declaration":
             name, kind = field(node, "name"), field(node, "type")
             if name is not None and kind is not None:
-                self.aliases.append((_joined(scope, self.source.text(name)), self.source.words(kind), outer or node))
+                self.aliases.append((joined(scope, self.source.text(name)), self.source.words(kind), outer or node))
             return
         for one in declared(self.source, node, "namespace"):
-            self.aliases.append((_joined(scope, one.name), one.type + "*" * one.pointers, outer or node))
+            self.aliases.append((joined(scope, one.name), one.type + "*" * one.pointers, outer or node))
 
 
 def template_end(outer: Node) -> int:
@@ -289,10 +290,6 @@ def template_end(outer: Node) -> int:
             break
         one = inner
     return end
-
-
-def _joined(scope: str, name: str) -> str:
-    return f"{scope}::{name}" if scope and name else scope or name
 
 
 def _function_declarator(node: Node) -> Node | None:

@@ -30,7 +30,7 @@ class Size:
 
 
 @dataclass(slots=True)
-class _Call:
+class _Invocation:
     """A macro invocation whose closing bracket is yet to come."""
 
     macro: Size
@@ -83,7 +83,7 @@ def _calls(
     words: list[str], known: Mapping[str, Size], macros: Mapping[str, Macro], parameters: frozenset[str]
 ) -> Iterator[tuple[int, str, Size]]:
     """(index, word, size) of each token at the outermost level, a macro's with its arguments."""
-    open_ones: list[_Call] = []
+    open_ones: list[_Invocation] = []
     for index, word in enumerate(words):
         if open_ones and word in "()":
             call = open_ones[-1]
@@ -95,7 +95,7 @@ def _calls(
             name, size = words[call.start], call.macro.of(Size(call.fixed, call.times))
             start = call.start
         elif word in known and macros[word].parameters is not None and words[index + 1 : index + 2] == ["("]:
-            open_ones.append(_Call(known[word], index))
+            open_ones.append(_Invocation(known[word], index))
             continue
         else:
             plain = Size(0, 1) if word in parameters else Size(1)

@@ -29,7 +29,7 @@ _TILE_PART = 2.0**-7
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherRun:
     """What a session is compared with."""
 
     name: str  # for messages
@@ -53,7 +53,7 @@ class RunDifference:
         return f"{self.words}\n{self.moment}" if self.words != self.moment.words else str(self.moment)
 
 
-def open_other(session: Session, against: str | Path) -> Other:
+def open_other(session: Session, against: str | Path) -> OtherRun:
     """The other run: a variant of the same card, a card, or an .npz file with arrays by role or argument.
 
     Raises:
@@ -88,10 +88,10 @@ def open_other(session: Session, against: str | Path) -> Other:
         raise ConfigurationError(f"{other.title} {what}: {made.moment.words}", hint="debug that one first")
     verdict = judge_case(made.case)
     outputs = {role: array.copy() for role, array in made.case.outputs().items()}
-    return Other(other.title, outputs, verdict.judgements, made)
+    return OtherRun(other.title, outputs, verdict.judgements, made)
 
 
-def _recorded(session: Session, path: Path) -> Other:
+def _recorded(session: Session, path: Path) -> OtherRun:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -111,7 +111,7 @@ def _recorded(session: Session, path: Path) -> Other:
         outputs[role] = np.ascontiguousarray(found).view(mine.dtype)
     if not outputs:
         raise ConfigurationError(f"{path}: none of the outputs is in it", hint=f"it holds {', '.join(arrays)}")
-    return Other(path.name, outputs, None)
+    return OtherRun(path.name, outputs, None)
 
 
 def to_difference(session: Session) -> RunDifference:
@@ -142,7 +142,7 @@ def to_difference(session: Session) -> RunDifference:
     return RunDifference("value", words, session.arrive(time, "difference", words))
 
 
-def _masks(session: Session, other: Other) -> dict[str, NDArray[np.bool_]]:
+def _masks(session: Session, other: OtherRun) -> dict[str, NDArray[np.bool_]]:
     run = session.evidence.run
     if run.error is not None:
         raise run.error

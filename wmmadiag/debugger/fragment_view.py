@@ -44,7 +44,7 @@ _SAME = 2.0**-6
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldElements:
     """What a fragment holds."""
 
     values: Doubles  # (rows, columns), as they are; tags: likewise
@@ -63,7 +63,7 @@ class Oracle:
     raw: TaggedRun  # what the engine recorded up to the moment
     names: Names  # of its matrices
 
-    def values(self, held: Held) -> tuple[Doubles, str]:
+    def values(self, held: HeldElements) -> tuple[Doubles, str]:
         """Expected values, NaN where the oracle does not say, and words for what they are."""
         found = parts(held.tags)
         out = np.full(held.tags.shape, np.nan)
@@ -142,7 +142,7 @@ class Oracle:
         return np.asarray(np.einsum("ik,ki->i", left[np.ix_(rows, ks)], right[np.ix_(ks, columns)]))
 
     def _judged(
-        self, made: DerivedProduct, here: NDArray[np.bool_], found: Parts, held: Held
+        self, made: DerivedProduct, here: NDArray[np.bool_], found: Parts, held: HeldElements
     ) -> tuple[Doubles, str] | None:
         """Values of the operation's own intermediates: weights, and sums of weights times values."""
         kind, number, swapped = belonging(made.base, self._products, self._expected) if self._expected else (-1, 0, 0)
@@ -310,7 +310,7 @@ class FragmentOrigin:
         words = np.empty(shape, object)
         for place in np.ndindex(*shape):
             words[place] = _words(names, int(tags[place]))
-        held = Held(view.values.astype(np.float64), tags, view.letter in "ab", self.layout.bits, view.place)
+        held = HeldElements(view.values.astype(np.float64), tags, view.letter in "ab", self.layout.bits, view.place)
         return Traced(words, *Oracle(fresh, matrices, raw, names).values(held))
 
     def _tags(self, shift: int) -> NDArray[np.uint64] | None:

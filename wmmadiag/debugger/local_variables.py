@@ -79,7 +79,7 @@ def local_variable(session: Inspection, name: str) -> Local:
         place = session.lines.places[copy.pc]
         code = session.lines.source_line(place).strip()
         return Local(name, type_, place.line, code, copy.values, lanes=copy.lanes, kept=True)
-    kind = _Storage(8, "") if variable.pointers else _kind(definitions.type)
+    kind = _RegisterKind(8, "") if variable.pointers else _kind(definitions.type)
     places = session.lines.places
     parts = list(dict.fromkeys(_defining(local)))
     groups = [_results(session, _instructions(session, local, one), kind) for one in parts]
@@ -184,18 +184,18 @@ def _point(lines: Sequence[int], offset: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Storage:
+class _RegisterKind:
     """What can hold a variable: `bytes`, 0 for unknown; `kind` as `TypeFacts.kind`, "" for unknown."""
 
     bytes: int
     kind: str
 
 
-def _kind(facts: TypeFacts | None) -> _Storage:
-    return _Storage(0, "") if facts is None else _Storage(facts.size, facts.kind)
+def _kind(facts: TypeFacts | None) -> _RegisterKind:
+    return _RegisterKind(0, "") if facts is None else _RegisterKind(facts.size, facts.kind)
 
 
-def _results(session: Inspection, pcs: Sequence[int], kind: _Storage) -> list[tuple[int, Value]]:
+def _results(session: Inspection, pcs: Sequence[int], kind: _RegisterKind) -> list[tuple[int, Value]]:
     """Instructions of a statement whose result no other of them reads, if it can hold the variable."""
     nodes = session.target.kernel.kernel.nodes
     read = {value for pc in pcs for value in nodes[pc].read() if value not in nodes[pc].written()}
@@ -210,7 +210,7 @@ def _results(session: Inspection, pcs: Sequence[int], kind: _Storage) -> list[tu
     return computed or found
 
 
-def _fits(value: Value, written: str, kind: _Storage) -> bool:
+def _fits(value: Value, written: str, kind: _RegisterKind) -> bool:
     """Whether a register that an instruction of some type writes can hold a variable."""
     predicate = value.name.startswith("%p") and value.name[2:].isdigit()
     if kind.kind == "bool":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wmmadiag.debugger.against import Other, RunDifference, to_difference
+from wmmadiag.debugger.against import OtherRun, RunDifference, to_difference
 from wmmadiag.debugger.arrays import NamedArrays
 from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.declared import SourceDeclarations
@@ -57,7 +57,7 @@ class Session(Stepping):
         self.arrays = NamedArrays(self.machine, self.case, lambda: self.declared_types)
         self.evidence = Evidence(target)
         self.warp = self.lane = 0
-        self.other: Other | None = None
+        self.other: OtherRun | None = None
         self._departure: Departure | None = None
         self.moment = self._at_next("start", "the launch begins")
 

@@ -26,7 +26,7 @@ _MOST = 1_000_000
 """Warp instructions that are listened to: of a longer run nothing is said."""
 
 
-class _TooLong(WmmadiagError):
+class _TooMuchExecuted(WmmadiagError):
     """More was executed than is listened to."""
 
 
@@ -41,7 +41,7 @@ class _Executed:
         """See `wmmadiag.emulator.observer`."""
         self.count += 1
         if self.count > _MOST:
-            raise _TooLong("too long to be followed")
+            raise _TooMuchExecuted("too long to be followed")
         if active:
             self.found.add(where[2])
 

@@ -26,7 +26,7 @@ _QUARTERS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Tokens:
+class _SourceTokens:
     texts: Sequence[bytes]
     starts: Sequence[int]
     ends: Sequence[int]
@@ -57,7 +57,7 @@ class Familiarity:
     """The runs of tokens of some sources, read once."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
-        self._files: dict[str, _Tokens] = {}
+        self._files: dict[str, _SourceTokens] = {}
         self._runs: Counter[tuple[bytes, ...]] = Counter()
         self._shapes: Counter[tuple[bytes, ...]] = Counter()
         self._names: Counter[bytes] = Counter()
@@ -66,7 +66,7 @@ class Familiarity:
             texts = [held[0] for held in found]
             stops = [at for at, text in enumerate(texts) if text in _STOPS]
             shape = _shape(texts)
-            self._files[file] = _Tokens(
+            self._files[file] = _SourceTokens(
                 texts, [held.start() for held in found], [held.end() for held in found], stops, shape
             )
             self._runs.update(_runs(texts))

@@ -33,7 +33,7 @@ _ODD = 32
 
 
 @dataclass(slots=True)
-class _Block:
+class _SharedBytes:
     """What is known of each byte of a block's shared memory."""
 
     waiting: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_WINDOW, np.bool_))  # stored, and not read yet
@@ -47,7 +47,7 @@ class _Block:
 class SharedUse:
     """An observer of one launch: what becomes of what is stored in shared memory."""
 
-    blocks: dict[int, _Block] = field(default_factory=dict)
+    blocks: dict[int, _SharedBytes] = field(default_factory=dict)
     lost: int = 0  # bytes that are stored and stored again, and not read in between
     count: int = 0
 
@@ -56,7 +56,7 @@ class SharedUse:
         if space != MemorySpace.SHARED or where[0] >= _BLOCKS or self.count >= _MOST:
             return
         self.count += 1
-        held = self.blocks.setdefault(where[0], _Block())
+        held = self.blocks.setdefault(where[0], _SharedBytes())
         places = np.add.outer(touched_by(active, addresses), np.arange(size, dtype=np.uint64))
         places = places[places < _WINDOW]
         stored = kind in (AccessKind.STORE, AccessKind.ASYNC_STORE)

@@ -20,7 +20,7 @@ from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
-from wmmadiag.diagnose.operators.slots import Place, alike, places
+from wmmadiag.diagnose.operators.slots import Blank, alike, places
 from wmmadiag.diagnose.ranking import Ranked, line_of
 from wmmadiag.diagnose.search import Ledger, Tell, Tried
 from wmmadiag.diagnose.trials.holes import MOST_HOLES, Filling, Sketch
@@ -42,11 +42,11 @@ _WORK = 1.0
 class _Tier:
     far: int  # whether nothing of the expression is kept
     score: float  # of each of its fillings
-    place: Place
+    place: Blank
     fillings: Sequence[Filling]
 
 
-_Group: TypeAlias = "list[tuple[Place, dict[Filling, float]]]"
+_Group: TypeAlias = "list[tuple[Blank, dict[Filling, float]]]"
 """Places of one program, each with its fillings and their scores."""
 
 
@@ -150,14 +150,14 @@ class Scores:
         return float(inside.max()) if inside.size else None
 
 
-def _place(one: tuple[Place, object]) -> tuple[str, int, int]:
+def _place(one: tuple[Blank, object]) -> tuple[str, int, int]:
     hole = one[0].holes[0]
     return hole.file, hole.start, -hole.end
 
 
 def _together(tiers: Sequence[_Tier]) -> list[_Group]:
     """Places that one program has, in the order of the text, with their fillings and scores."""
-    by_place: dict[int, tuple[Place, dict[Filling, float]]] = {}
+    by_place: dict[int, tuple[Blank, dict[Filling, float]]] = {}
     for tier in tiers:
         _, held = by_place.setdefault(id(tier.place), (tier.place, {}))
         held.update(dict.fromkeys(tier.fillings, tier.score))

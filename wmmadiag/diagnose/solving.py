@@ -17,7 +17,7 @@ from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
 from wmmadiag.diagnose.operators.places import Program
-from wmmadiag.diagnose.operators.slots import Place, places
+from wmmadiag.diagnose.operators.slots import Blank, places
 from wmmadiag.diagnose.ranking import Ranked, line_of
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sketching import Scores
@@ -46,7 +46,7 @@ _MOVED = 3
 class _Sought:
     """One place: the best power of two so far, how much nearer the results are with it, and those that are right."""
 
-    place: Place
+    place: Blank
     score: float
     best: float = 0.0
     nearer: float = 0.0
@@ -89,7 +89,7 @@ def _likeliest(program: Program, order: Sequence[Ranked]) -> list[_Sought]:
             continue  # a factor of one factor is one of the whole
         score = scores.of(value)
         if score is not None:
-            found.append(_Sought(Place(value, place.slots[:2], 1), score))
+            found.append(_Sought(Blank(value, place.slots[:2], 1), score))
     # A number that stands there is wrong or not; a factor may be missing anywhere.
     less = math.log(1 + sum(one.place.expression.kind != "literal" for one in found))
     for one in found:

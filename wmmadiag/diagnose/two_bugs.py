@@ -37,7 +37,7 @@ Which: TypeAlias = Literal["any", "alike", "nearer", "kindred", "likeliest"]
 """Kinds of pairs."""
 
 
-class _Bench(Protocol):
+class _PairBench(Protocol):
     @property
     def texts(self) -> Texts: ...
 
@@ -132,7 +132,7 @@ def likeliest_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
 
 
 def mending_pairs(
-    bench: _Bench,
+    bench: _PairBench,
     tried: Sequence[Tried],
     most: int,
     ledger: Ledger,

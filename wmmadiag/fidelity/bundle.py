@@ -24,7 +24,7 @@ _HINT = "make it again with `wmmadiag campaign --fidelity --bundles FOLDER`"
 
 
 @dataclass(frozen=True, slots=True)
-class _Manifest:
+class _PieceManifest:
     piece: Piece
     version: int = _VERSION
 
@@ -42,7 +42,7 @@ def packed(piece: Piece, load_gpu: GpuLoader | None = None) -> bytes:
     np.savez_compressed(arrays, allow_pickle=False, **theirs)
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(MANIFEST, msgspec.json.encode(_Manifest(piece)))
+        archive.writestr(MANIFEST, msgspec.json.encode(_PieceManifest(piece)))
         archive.writestr(_PTX, case.ptx)
         archive.writestr(_ARRAYS, arrays.getvalue())
     return target.getvalue()
@@ -82,7 +82,7 @@ def _read(path: Path) -> tuple[Piece, str, dict[str, Array]]:
                     f"{path} is larger than any such file ({_MAX_BYTES >> 20} MiB)",
                     hint="make it again: `wmmadiag campaign --fidelity`",
                 )
-            manifest = msgspec.json.decode(archive.read(MANIFEST), type=_Manifest)
+            manifest = msgspec.json.decode(archive.read(MANIFEST), type=_PieceManifest)
             ptx = archive.read(_PTX).decode()
             with np.load(io.BytesIO(archive.read(_ARRAYS)), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}

@@ -26,7 +26,7 @@ def approximate(op: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Source:
+class _LaneSource:
     name: str
     type: str
     array: Array
@@ -73,13 +73,13 @@ def _case(
 ) -> FidelityCase:
     rng = drawing(key, seed)
     op = members[0].op
-    sources: list[_Source] = []
+    sources: list[_LaneSource] = []
     for index, spec in enumerate(specs):
         if spec.access is Access.READ and spec.role != "immLut":
             array = values(rng, spec, op, elements)
             if sources and spec.type == sources[0].type:
                 related(rng, array, sources[0].array, spec.type)
-            sources.append(_Source(f"s{index}", "cc" if spec.role == "cc_in" else spec.type, array))
+            sources.append(_LaneSource(f"s{index}", "cc" if spec.role == "cc_in" else spec.type, array))
     rows: list[tuple[str, str]] = []
     for member in members:
         luts = _LUTS if any(spec.role == "immLut" for spec in specs) else (0,)
@@ -116,7 +116,7 @@ def _case(
     )
 
 
-def _load(source: _Source) -> str:
+def _load(source: _LaneSource) -> str:
     width = source.array.itemsize * 8
     name, address = source.name, f"%a_{source.name}"
     lines = (

@@ -19,7 +19,7 @@ from wmmadiag.gpu.session import GpuSession
 from wmmadiag.gpu.wire import Failed
 
 
-class _Output:
+class _ProcessOutput:
     """Device printf goes to the process' standard output, a failed assertion to its standard error.
 
     Both are one file, read after each launch.
@@ -49,7 +49,7 @@ def main(connection: Connection, device: str) -> None:
     Raises:
         EOFError: the connection is closed.
     """
-    output = _Output()
+    output = _ProcessOutput()
     session: GpuSession | None = None
     while True:
         request: tuple[Any, ...] = connection.recv()

@@ -85,11 +85,11 @@ def _roots(graph: ValueFlow) -> dict[ValueHolder, frozenset[int]]:
 
 
 @dataclass(slots=True)
-class _Pointer:
+class _PointerUse:
     accesses: list[MemoryAccess] = field(default_factory=list)
 
 
-def _pointers(graph: ValueFlow, roots: dict[ValueHolder, frozenset[int]]) -> dict[int, _Pointer]:
+def _pointers(graph: ValueFlow, roots: dict[ValueHolder, frozenset[int]]) -> dict[int, _PointerUse]:
     """The parameters' bytes that are pointers, with the accesses through them.
 
     Where several values are summed to an address, those are its pointers that are one elsewhere for sure: an index may
@@ -98,14 +98,14 @@ def _pointers(graph: ValueFlow, roots: dict[ValueHolder, frozenset[int]]) -> dic
     reached = [(one, roots.get(one.base, frozenset())) for one in graph.accesses]
     certain = {offset for node in graph.certain for offset in roots.get(node, ()) if len(roots[node]) == 1}
     certain |= {next(iter(offsets)) for _, offsets in reached if len(offsets) == 1}
-    found: dict[int, _Pointer] = {offset: _Pointer() for offset in sorted(certain)}
+    found: dict[int, _PointerUse] = {offset: _PointerUse() for offset in sorted(certain)}
     for access, offsets in reached:
         for offset in sorted(offsets & certain or offsets):
-            found.setdefault(offset, _Pointer()).accesses.append(access)
+            found.setdefault(offset, _PointerUse()).accesses.append(access)
     return found
 
 
-def _member(graph: ValueFlow, parameter: PtxParameter, at: int, size: int, pointer: _Pointer | None) -> MemberUse:
+def _member(graph: ValueFlow, parameter: PtxParameter, at: int, size: int, pointer: _PointerUse | None) -> MemberUse:
     offset = at - parameter.offset
     if pointer is None or size != 8:
         element, perhaps = _element(graph, [("p", at)], [], set(), [size])

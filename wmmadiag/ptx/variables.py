@@ -108,7 +108,7 @@ def total_size(cursor: Cursor, head: Head, shape: list[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Address:
+class _NamedAddress:
     symbol: SymbolAddress
     generic: bool
     mask: int  # 0xFF00 takes the second byte; 0 all of it
@@ -117,7 +117,7 @@ class _Address:
 def parse_initializer(cursor: Cursor, head: Head, shape: list[int]) -> Initializer:
     """Read the value after `=`. A missing first extent in `shape` is filled in."""
     start = cursor.index
-    values: dict[int, Immediate | _Address] = {}
+    values: dict[int, Immediate | _NamedAddress] = {}
     if not shape and head.vector == 1:
         values[0] = _value(cursor)
         count = 1
@@ -154,7 +154,7 @@ def _nested(
     strides: list[int],
     axis: int,
     base: int,
-    values: dict[int, Immediate | _Address],
+    values: dict[int, Immediate | _NamedAddress],
 ) -> int:
     """Read one braced list, and return how many elements of this axis it gives."""
     cursor.expect("{")
@@ -178,7 +178,7 @@ def _nested(
     return index
 
 
-def _value(cursor: Cursor) -> Immediate | _Address:
+def _value(cursor: Cursor) -> Immediate | _NamedAddress:
     token = cursor.token
     if not token or (not token[0].isalpha() and token[0] not in "_$%" and not _is_mask(cursor)) or token == "WARP_SZ":
         return constant(cursor)
@@ -196,7 +196,7 @@ def _value(cursor: Cursor) -> Immediate | _Address:
         offset += _offset(cursor)
     if mask:
         cursor.expect(")")
-    return _Address(SymbolAddress(name, offset), generic, mask)
+    return _NamedAddress(SymbolAddress(name, offset), generic, mask)
 
 
 def _is_mask(cursor: Cursor) -> bool:

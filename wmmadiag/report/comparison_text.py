@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wmmadiag.report.comparison import CaseChange, ChangeKind, RunComparison
 from wmmadiag.report.markdown import LIMIT, escaped, folded, tabled
-from wmmadiag.results.text import one_line, wrapped
+from wmmadiag.results.text import wrapped_line
 
 _TITLES: dict[ChangeKind, str] = {
     "new failure": "new failures",
@@ -38,12 +38,12 @@ def render(compared: RunComparison, *, colour: bool = False, verbose: bool = Fal
         code = _COLOURS.get(kind, "")
         lines.append(f"\x1b[{code}m{title}\x1b[0m" if colour and code else title)
         for one in shown:
-            lines += _wrapped(_name(one), "  ", "      ")
+            lines += wrapped_line(_name(one), "  ", "      ")
             for text in [one.what, *one.notes]:
-                lines += _wrapped(text, "      ", "        ") if text else []
+                lines += wrapped_line(text, "      ", "        ") if text else []
         lines.append("")
-    lines += [line for remark in compared.remarks for line in _wrapped(f"note: {remark}", "", "  ")]
-    lines += _wrapped(verdict(compared), "", "  ")
+    lines += [line for remark in compared.remarks for line in wrapped_line(f"note: {remark}", "", "  ")]
+    lines += wrapped_line(verdict(compared), "", "  ")
     return "\n".join(lines) + "\n"
 
 
@@ -81,7 +81,3 @@ def _name(change: CaseChange) -> str:
     kernel, arch, variant, case = change.key
     about = f", {variant} / {case}" if case else ""
     return f"{kernel}{about}" + (f", {arch}" if arch else "")
-
-
-def _wrapped(text: str, first: str, rest: str | None = None) -> list[str]:
-    return wrapped(one_line(text), first, rest)

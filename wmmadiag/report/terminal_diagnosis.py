@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Excerpt, Fix, FixStatus, Tested
-from wmmadiag.results.text import diff_lines, one_line, split_place, visible, wrapped
+from wmmadiag.results.text import diff_lines, one_line, split_place, visible, wrapped_line
 
 RULED_OUT = 8
 """Of what was ruled out, so much is told; the others are counted, unless verbose."""
@@ -38,9 +38,9 @@ def diagnosis_lines(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool
     about = f"{diagnosis.variant} / {diagnosis.case}" if diagnosis.case else diagnosis.variant
     lines = [_painted(one_line(f"diagnosis of {diagnosis.name}, {about}".rstrip(", ")), _BOLD, colour)]
     if not diagnosis.told_by_headline:
-        lines += _wrapped(diagnosis.headline, "  ")
+        lines += wrapped_line(diagnosis.headline, "  ")
     for assumed in diagnosis.assumed:
-        lines += _wrapped(f"only if this holds, which nobody said: {assumed}", "  ", "    ")
+        lines += wrapped_line(f"only if this holds, which nobody said: {assumed}", "  ", "    ")
     for number, cause in enumerate(diagnosis.causes, 1):
         lines += [""] * (len(lines) > 1) + [*_cause_lines(cause, number, len(diagnosis.causes), colour)]
     if diagnosis.symptoms:
@@ -49,7 +49,7 @@ def diagnosis_lines(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool
     if diagnosis.unseen:
         lines += ["", "  what this run could not see", *_items(diagnosis.unseen)]
     if work_line(diagnosis):
-        lines += ["", *_wrapped(work_line(diagnosis), "  ", "    ")]
+        lines += ["", *wrapped_line(work_line(diagnosis), "  ", "    ")]
     if diagnosis.repeat:
         lines += ["", f"  repeat: {one_line(diagnosis.repeat)}"]
     return lines
@@ -57,16 +57,16 @@ def diagnosis_lines(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool
 
 def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
     head = f"{number}. " if of > 1 else ""
-    sentence = _wrapped(f"{head}{cause.sentence}", "  ", "  " + " " * len(head))
+    sentence = wrapped_line(f"{head}{cause.sentence}", "  ", "  " + " " * len(head))
     lines = [_painted(line, _RED + ";" + _BOLD, colour) for line in sentence]
-    lines += _wrapped(f"{how_sure(cause)}: {_explains(cause)} [{cause.name}]", "     ")
+    lines += wrapped_line(f"{how_sure(cause)}: {_explains(cause)} [{cause.name}]", "     ")
     if cause.place:
         also = f"; see also {one_line(cause.other)}" if cause.other else ""
         lines.append(f"     at {one_line(cause.place)}{also}")
     if cause.excerpt is not None:
         lines += _excerpt_lines(cause.excerpt, split_place(cause.place).column, colour)
     if cause.instead:
-        lines += _wrapped(f"instead: {cause.instead}", "     ", "       ")
+        lines += wrapped_line(f"instead: {cause.instead}", "     ", "       ")
     if cause.evidence:
         lines += ["     how we know", *_items(cause.evidence, "       ")]
     if cause.consequences:
@@ -110,7 +110,7 @@ def _excerpt_lines(excerpt: Excerpt, column: int, colour: bool) -> Iterator[str]
 
 
 def _fix_lines(fix: Fix, colour: bool) -> list[str]:
-    lines = _wrapped(f"fix ({_FIX_WORDS[fix.status]}): {fix.summary}", "     ", "       ")
+    lines = wrapped_line(f"fix ({_FIX_WORDS[fix.status]}): {fix.summary}", "     ", "       ")
     for line in diff_lines(fix.diff):
         sign = {"removed": "-", "added": "+", "context": " "}.get(line.kind, "")
         code = {"removed": _RED, "added": _GREEN, "hunk": _CYAN, "file": _FAINT}.get(line.kind, "")
@@ -118,9 +118,9 @@ def _fix_lines(fix: Fix, colour: bool) -> list[str]:
         lines.append(_painted(shown, code, colour and bool(code)))
     tried = fix_effect(fix)
     if tried:
-        lines += _wrapped(tried, "     ", "       ")
+        lines += wrapped_line(tried, "     ", "       ")
     if fix.note:
-        lines += _wrapped(fix.note, "     ", "       ")
+        lines += wrapped_line(fix.note, "     ", "       ")
     return lines
 
 
@@ -182,11 +182,7 @@ def _tested(one: Tested) -> str:
 
 
 def _items(texts: Sequence[str], indent: str = "    ") -> list[str]:
-    return [line for text in texts for line in _wrapped(text, f"{indent}- ", f"{indent}  ")]
-
-
-def _wrapped(text: str, first: str, rest: str | None = None) -> list[str]:
-    return wrapped(one_line(text), first, rest)
+    return [line for text in texts for line in wrapped_line(text, f"{indent}- ", f"{indent}  ")]
 
 
 def _painted(text: str, code: str, colour: bool) -> str:

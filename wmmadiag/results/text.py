@@ -147,3 +147,8 @@ def wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
     return textwrap.wrap(
         text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
     )
+
+
+def wrapped_line(text: str, first: str = "", rest: str | None = None) -> list[str]:
+    """The same of a text whose own line ends are none of its lines'."""
+    return wrapped(one_line(text), first, rest)

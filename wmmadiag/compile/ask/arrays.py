@@ -55,7 +55,7 @@ class ArrayMember:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Declared:
     """A declaration of an array: what it declares, and where questions about it are asked."""
 
     source: Source
@@ -146,18 +146,18 @@ class ArraySource:
                     self._globals.setdefault(variable.name, []).append((source, variable))
         return self._functions
 
-    def _place(self, name: str, function: str) -> _Place | None:
+    def _place(self, name: str, function: str) -> _Declared | None:
         base, arguments = _split_name(function)
         known = self._known()
         for source, one in known.get(base, []) if base else []:
             for variable in _locals(source, one):
                 if variable.name == name and variable.words & {"__shared__", "__device__"}:
-                    return _Place(source, one, variable, arguments)
+                    return _Declared(source, one, variable, arguments)
         for source, variable in self._globals.get(name, []):
-            return _Place(source, None, variable, ())
+            return _Declared(source, None, variable, ())
         return None
 
-    def _question(self, place: _Place) -> TypeOf:
+    def _question(self, place: _Declared) -> TypeOf:
         variable = place.variable
         bindings = _bindings(place.function, place.arguments)
         after = variable.node.next_sibling or variable.node
@@ -165,7 +165,7 @@ class ArraySource:
             variable.name, scope_at(place.source, after, variable.name, bindings, every=True), expression=True
         )
 
-    def _facts(self, place: _Place) -> TypeFacts | None:
+    def _facts(self, place: _Declared) -> TypeFacts | None:
         """What an array is. Those of its function are asked about with it."""
         asked = self._question(place)
         if asked not in self._answers:
@@ -231,7 +231,7 @@ class ArraySource:
         return None
 
 
-def _literal(place: _Place, size: int) -> Elements | None:
+def _literal(place: _Declared, size: int) -> Elements | None:
     """An array whose extents are written as numbers: an element has what is left of its bytes."""
     extents = []
     for one in place.variable.dimensions:
@@ -264,7 +264,7 @@ def _locals(source: Source, function: Function) -> list[Variable]:
     return [one for node in descendants(function.body, "declaration") for one in declared(source, node)]
 
 
-def _shared(place: _Place) -> Iterator[Variable]:
+def _shared(place: _Declared) -> Iterator[Variable]:
     for one in _locals(place.source, place.function) if place.function is not None else ():
         if one.shared and one is not place.variable and one.node is not place.variable.node:
             yield one

@@ -91,7 +91,7 @@ class Comparisons:
             if other and self._pool.visible(begins[0], at) and self._pool.visible(one.operands[1], at):
                 yield binary(binary(text_of(begins[0]), "+", Text(name)), "<", text_of(one.operands[1]))
 
-    def _length(self, one: sums.Term) -> str:
+    def _length(self, one: sums.Summand) -> str:
         """How long the pieces are that begin at a term; "" where it is none."""
         return one.pitch.text if one.pitch is not None else self._pieces.get(sums.uncast(one.expression).text, "")
 

@@ -18,7 +18,7 @@ from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import TextEdit, Texts
 from wmmadiag.diagnose.operators import ordering, roles
 from wmmadiag.diagnose.operators.model import Body, Expression, Statement, Unit
-from wmmadiag.diagnose.operators.reading import Reader, returned
+from wmmadiag.diagnose.operators.reading import BodyReader, returned
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -42,7 +42,7 @@ class Program:
 
     texts: Texts  # the files, by path
     bodies: list[Body]  # functions, macros and constants, in the order in which they are reached
-    reader: Reader  # what is known of types and variables
+    reader: BodyReader  # what is known of types and variables
     functions: dict[str, list[Function]]  # all device functions with a body, by name, reached or not
     macros: dict[str, Macro]  # all macros
     ranges: tuple[Range, ...] | None = None  # what may be changed; None: everything
@@ -115,7 +115,7 @@ def program(texts: Texts, entry: str | tuple[str, ...], ranges: Iterable[Range] 
 
 
 @dataclass(slots=True)
-class _Constant:
+class _NamedConstant:
     name: str
     unit: Unit
     node: Node
@@ -141,7 +141,7 @@ class _Reaching:
             macros |= {name: (unit, one) for name, one in source.code.macros.items() if name not in known}
         self.macros = macros
         self.functions: dict[str, list[tuple[Unit, Function]]] = {}
-        self.constants: dict[str, list[_Constant]] = {}
+        self.constants: dict[str, list[_NamedConstant]] = {}
         self.enumerators: list[str] = []  # that need no scope
         self.enumerations: list[tuple[str, ...]] = []
         self.called: dict[str, set[str]] = {}  # of a type that is called, or compared, the names of the operators
@@ -155,7 +155,7 @@ class _Reaching:
             name: types.read(listed[0][1].returns) if not _generic(listed[0][1]) else UNKNOWN
             for name, listed in self.functions.items()
         }
-        self.reader = Reader(types, returns, shared)
+        self.reader = BodyReader(types, returns, shared)
         self.reader.enumerations = self.enumerations
         self.reader.macros = frozenset(name for name, (_, macro) in macros.items() if macro.parameters is not None)
         self.reader.constants.update(dict.fromkeys(self.enumerators, INTEGER))
@@ -199,7 +199,7 @@ class _Reaching:
 
     def _constant(self, name: str, unit: Unit, node: Node) -> None:
         if name:
-            self.constants.setdefault(name, []).append(_Constant(name, unit, node))
+            self.constants.setdefault(name, []).append(_NamedConstant(name, unit, node))
 
     def program(self, ranges: tuple[Range, ...] | None) -> Program:
         for entry in self.entries:

@@ -22,7 +22,7 @@ _STATEMENTS: dict[str, StatementKind] = {
 }  # fmt: skip
 
 
-class Reader(ExpressionReader):
+class BodyReader(ExpressionReader):
     """Reads bodies into statements and their expressions."""
 
     def __init__(self, types: Types, returns: dict[str, Type], shared_names: dict[str, Variable]) -> None:

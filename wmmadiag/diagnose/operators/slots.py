@@ -51,7 +51,7 @@ _FROM_NUMBER = {code: symbol for symbol, code in OPERATORS.items()}
 
 
 @dataclass(eq=False)
-class Place:
+class Blank:
     """An expression with its slots; the first is its own text."""
 
     expression: Expression
@@ -132,13 +132,13 @@ def _text(slots: Sequence[Text], filling: Filling) -> Text:
     return binary(slots[0], joint, made) if joint else made
 
 
-def alike(some: Sequence[Place]) -> Iterator[Place]:
+def alike(some: Sequence[Blank]) -> Iterator[Blank]:
     """Places that may be filled alike at once, with what can be named at all of them: a mistake that was made at each.
 
     Those that stand at the same place of statements of one block; those of one statement that are the same; and those
     of one block that differ in numbers and members alone (`x.x` and `x.y`, `s[i]` and `s[i + 32]`).
     """
-    groups: dict[object, list[Place]] = {}
+    groups: dict[object, list[Blank]] = {}
     for one in some:
         block = id(one.expression.statement.block)
         groups.setdefault((block, _path(one.expression)), []).append(one)
@@ -157,7 +157,7 @@ def alike(some: Sequence[Place]) -> Iterator[Place]:
         common = set.intersection(*({slot.text for slot in one.slots[1:]} for one in group))
         slots = [slot for slot in group[0].slots[1:] if slot.text in common]
         if slots:
-            yield Place(group[0].expression, (group[0].slots[0], *slots), 1, tuple(one.expression for one in group[1:]))
+            yield Blank(group[0].expression, (group[0].slots[0], *slots), 1, tuple(one.expression for one in group[1:]))
 
 
 def _does(one: Statement) -> str:
@@ -183,12 +183,12 @@ def _shape(one: Expression) -> str:
     return _SHAPE.sub("", one.text)
 
 
-def _nested(group: Sequence[Place]) -> bool:
+def _nested(group: Sequence[Blank]) -> bool:
     spans = sorted((one.expression.unit.file, *one.expression.whole) for one in group)
     return any(first[0] == then[0] and then[1] < first[2] for first, then in pairwise(spans))
 
 
-def places(program: Program) -> Iterator[Place]:
+def places(program: Program) -> Iterator[Blank]:
     """Every place that can be a hole, with what can be named there."""
     shelf, numbers = Shelf(program), _numbers(program)
     for one in program.expressions:
@@ -199,7 +199,7 @@ def places(program: Program) -> Iterator[Place]:
             for text in _compared(program, one):
                 named.setdefault(text.text, text)
             if len(named) > 1:
-                yield Place(one, (text_of(one), *named.values()), len(named) + 1)
+                yield Blank(one, (text_of(one), *named.values()), len(named) + 1)
             continue
         kind = one.type.kind
         for part in one.under():
@@ -223,7 +223,7 @@ def places(program: Program) -> Iterator[Place]:
         for text in _idle(program, one, target):
             named.setdefault(text.text, text)
         named.pop(one.text, None)
-        yield Place(one, (text_of(one), *named.values()), min(donors, len(named) + 1))
+        yield Blank(one, (text_of(one), *named.values()), min(donors, len(named) + 1))
 
 
 def _idle(program: Program, one: Expression, target: Expression | None) -> Iterator[Text]:

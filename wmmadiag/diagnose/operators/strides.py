@@ -22,7 +22,7 @@ _LEADING = {"load_matrix_sync": 2, "store_matrix_sync": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AxisPart:
     """What is counted along one axis, of one sum."""
 
     index: tuple[Expression, ...]  # the factors that are no sizes
@@ -40,11 +40,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class AddressSum:
     """One expression of an address: a sum over axes, or a stride alone."""
 
     expression: Expression
-    parts: tuple[Part, ...]  # of a stride alone, one without an index
+    parts: tuple[AxisPart, ...]  # of a stride alone, one without an index
     pointer: str = ""  # what the sum is added to, where the expression has it
     cast: str = ""  # the type as which it is computed, as written
     named: str = ""  # of a stride alone, the variable that it is the value of
@@ -60,7 +60,7 @@ class Addressed:
     """An array, and all expressions of its addresses in one function."""
 
     name: str
-    slots: list[Slot] = field(default_factory=list)
+    slots: list[AddressSum] = field(default_factory=list)
     whole: bool = True  # whether all of them are sums of this kind
 
 
@@ -86,7 +86,7 @@ def addressed(program: Program) -> Iterator[Addressed]:
         yield from (held for held in found.values() if held.whole and held.slots)
 
 
-def _strides_alone(program: Program) -> dict[str, Slot]:
+def _strides_alone(program: Program) -> dict[str, AddressSum]:
     """Variables that are products of sizes."""
     found = {}
     for statement in program.statements:
@@ -95,11 +95,11 @@ def _strides_alone(program: Program) -> dict[str, Slot]:
                 continue
             parts = _parts(value) or []
             if len(parts) == 1 and any(one.kind != "literal" for one in parts[0].sizes) and not parts[0].index:
-                found[variable.name] = Slot(value, tuple(parts), named=variable.name)
+                found[variable.name] = AddressSum(value, tuple(parts), named=variable.name)
     return found
 
 
-def _read(one: Expression, roots: dict[str, str], found: dict[str, Addressed], strides: dict[str, Slot]) -> None:
+def _read(one: Expression, roots: dict[str, str], found: dict[str, Addressed], strides: dict[str, AddressSum]) -> None:
     if one.kind == "subscript" and len(one.operands) == 2 and one.operands[0].kind == "name":
         base, wholes = one.operands[0], [one.operands[1]]
         pointer = ""
@@ -123,7 +123,7 @@ def _read(one: Expression, roots: dict[str, str], found: dict[str, Addressed], s
         around = around.parent
     if around is None and one.statement.kind == "declaration" and len(one.statement.declares) == 1:
         roots[one.statement.declares[0].name] = root
-    parts: list[Part] = []
+    parts: list[AxisPart] = []
     for whole in wholes:
         some = _parts(whole)
         if some is None:
@@ -138,25 +138,25 @@ def _read(one: Expression, roots: dict[str, str], found: dict[str, Addressed], s
         if not any(slot.named == name for slot in held.slots):
             held.slots.append(strides[name])
     whole = wholes[0] if not pointer else one
-    held.slots.append(Slot(whole, tuple(parts), pointer, _cast(wholes)))
+    held.slots.append(AddressSum(whole, tuple(parts), pointer, _cast(wholes)))
     if around is not None and around.kind == "call" and around.operator in _LEADING:
         pitch = around.operands[_LEADING[around.operator] :][:1]
         known = _parts(pitch[0]) if pitch else None
         if known is not None and len(known) == 1 and not known[0].index and pitch[0].text not in strides:
-            held.slots.append(Slot(pitch[0], tuple(known)))
+            held.slots.append(AddressSum(pitch[0], tuple(known)))
 
 
-def _resolved(part: Part, strides: dict[str, Slot]) -> Part:
+def _resolved(part: AxisPart, strides: dict[str, AddressSum]) -> AxisPart:
     """A part with the sizes that a variable stands for in its place."""
     sizes: list[Expression] = []
     for one in part.sizes:
         sizes += strides[one.text].parts[0].sizes if one.text in strides else (one,)
     named = [one.text for one in part.sizes if one.kind != "literal"]
     by = named[0] if len(named) == 1 and named[0] in strides else ""
-    return Part(part.index, tuple(sizes), by)
+    return AxisPart(part.index, tuple(sizes), by)
 
 
-def _parts(one: Expression) -> list[Part] | None:
+def _parts(one: Expression) -> list[AxisPart] | None:
     """A sum of products; None where something is subtracted, or has several factors that are no sizes."""
     made = []
     for factors in products(one) or ():
@@ -164,9 +164,9 @@ def _parts(one: Expression) -> list[Part] | None:
         if len(index) > 1:
             return None
         if all(part.kind == "literal" for part in factors):  # some elements further along a row
-            made.append(Part(tuple(factors), ()))
+            made.append(AxisPart(tuple(factors), ()))
         else:
-            made.append(Part(index, tuple(part for part in factors if part.varying is False)))
+            made.append(AxisPart(index, tuple(part for part in factors if part.varying is False)))
     return made or None
 
 

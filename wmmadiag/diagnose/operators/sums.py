@@ -9,7 +9,7 @@ from wmmadiag.diagnose.operators.model import Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Summand:
     """One term of a sum."""
 
     expression: Expression  # without its sign; `factors`: of its product, in order
@@ -28,7 +28,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class NestedStep:
     """One step of a nested sum `inner * pitch + rest`."""
 
     pitch: Expression
@@ -43,19 +43,19 @@ def top(one: Expression) -> bool:
     return not (around is not None and around.kind == "binary" and around.operator in ("+", "-"))
 
 
-def terms(one: Expression) -> list[Term]:
+def terms(one: Expression) -> list[Summand]:
     """The terms of a sum; one term for anything else."""
-    found: list[Term] = []
+    found: list[Summand] = []
     _terms(one, False, found)
     return found
 
 
-def _terms(one: Expression, negative: bool, found: list[Term]) -> None:
+def _terms(one: Expression, negative: bool, found: list[Summand]) -> None:
     if one.kind == "binary" and one.operator in ("+", "-"):
         _terms(one.operands[0], negative, found)
         _terms(one.operands[1], negative != (one.operator == "-"), found)
     else:
-        found.append(Term(one, tuple(factors(one)), negative))
+        found.append(Summand(one, tuple(factors(one)), negative))
 
 
 def factors(one: Expression) -> list[Expression]:
@@ -72,9 +72,9 @@ def uncast(one: Expression) -> Expression:
     return one
 
 
-def levels(one: Expression) -> tuple[Expression, list[Level]] | None:
+def levels(one: Expression) -> tuple[Expression, list[NestedStep]] | None:
     """A nested sum `((first * p1 + r1) * p2 + r2) …` from inside out; None where it is none of two levels."""
-    found: list[Level] = []
+    found: list[NestedStep] = []
     at = one
     while True:
         held = terms(at)
@@ -83,14 +83,14 @@ def levels(one: Expression) -> tuple[Expression, list[Level]] | None:
             break
         inner, pitch = uncast(nested.factors[0]), nested.factors[1]
         rest = tuple(part.expression for part in held[1:])
-        found.append(Level(pitch, rest))
+        found.append(NestedStep(pitch, rest))
         at = inner
         if inner.kind != "binary" or inner.operator != "+":
             break
     return (at, found[::-1]) if len(found) > 1 else None
 
 
-def nested(first: Expression, steps: list[Level]) -> Text:
+def nested(first: Expression, steps: list[NestedStep]) -> Text:
     """The text of a nested sum, from its levels."""
     made = text_of(first)
     for step in steps:

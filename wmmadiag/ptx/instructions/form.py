@@ -60,7 +60,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class _ModifierSlot:
     name: str
     choices: Mapping[str, str]  # as written → canonical
     optional: bool
@@ -88,7 +88,7 @@ class Form:
         rest = ("{" if brace else "") + dot + rest
         literals: list[str] = []
         flags: list[tuple[str, ...]] = []
-        slots: list[_Slot] = []
+        slots: list[_ModifierSlot] = []
         ties: list[tuple[str, ...]] = []
         template = [opcode]
         position = 0
@@ -107,11 +107,11 @@ class Form:
                 if name in self.choices:
                     words = dict(word.partition("=")[::2] for word in self.choices[name].split())
                     canonical = {written: word or written for written, word in words.items()}
-                    slots.append(_Slot(name, canonical, optional, all(word in CLASSES for word in words)))
+                    slots.append(_ModifierSlot(name, canonical, optional, all(word in CLASSES for word in words)))
                     if name.endswith("type"):
                         template.append(f"{{{name}}}")
                 elif name in CLASSES:  # a fixed type keeps its place among the types
-                    slots.append(_Slot(f"_{len(slots)}{name}", {name: name}, False, True))
+                    slots.append(_ModifierSlot(f"_{len(slots)}{name}", {name: name}, False, True))
                     template.append(name)
                 else:
                     literals.append(name)
@@ -132,7 +132,7 @@ class Form:
     opcode: str = field(init=False)
     literals: tuple[str, ...] = field(init=False)
     flags: tuple[tuple[str, ...], ...] = field(init=False)
-    slots: tuple[_Slot, ...] = field(init=False)
+    slots: tuple[_ModifierSlot, ...] = field(init=False)
     ties: tuple[tuple[str, ...], ...] = field(init=False)
     template: str = field(init=False)
     operands: tuple[re.Match[str], ...] = field(init=False)

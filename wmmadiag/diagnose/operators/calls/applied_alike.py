@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, Text, several
+from wmmadiag.diagnose.operators.making import Draft, called, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -34,18 +33,12 @@ def applied_alike(program: Program) -> Iterator[Draft]:
     for place, known in calls.items():
         for call, argument in known.values():
             held = [one for one in others[place] if argument.names & one.names and pools(program).visible(call, one)]
-            pairs = [(one, _applied(call, argument, one)) for one in held if one.type.takes(call.type)][:_MOST]
+            pairs = [(one, called(call, argument, text_of(one))) for one in held if one.type.takes(call.type)][:_MOST]
             note = f"{call.operator} as at line {call.unit.source.place(call.node).line}"
             for pair in pairs:
                 yield several([pair], note)
             if len(pairs) > 1:
                 yield several(pairs, f"{note}, at {len(pairs)} places")
-
-
-def _applied(call: Expression, argument: Expression, one: Expression) -> Text:
-    source = call.unit.source
-    before, after = source.slice(call.start, argument.whole[0]), source.slice(argument.whole[1], call.end)
-    return Text(f"{before}{one.text}{after}", precedence.POSTFIX)
 
 
 def _place(one: Expression) -> _Place:

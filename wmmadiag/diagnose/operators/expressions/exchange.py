@@ -64,7 +64,7 @@ def _other_pitches(program: Program, pitch: Expression) -> list[str]:
     return [atom.text for atom in names_for(program, pitch, _MOST_PITCHES)]
 
 
-def _rest(program: Program, one: Expression, held: list[sums.Term]) -> Iterator[Draft]:
+def _rest(program: Program, one: Expression, held: list[sums.Summand]) -> Iterator[Draft]:
     """`b * s + (a + c)` for `(a + c) + b * s`: where several terms are one coordinate; and with other pitches."""
     pitched = [term for term in held if term.pitch is not None and len(term.factors) == 2]
     beside = [term for term in held if term not in pitched]
@@ -95,7 +95,7 @@ def _levels(one: Expression) -> Iterator[Draft]:
             yield replaced(term, sums.nested(first, turned), "two dimensions exchanged")
 
 
-def _place(term: sums.Term) -> Expression:
+def _place(term: sums.Summand) -> Expression:
     varying = [one for one in term.factors if one is not term.pitch]
     return varying[0] if term.pitch is not None and len(varying) == 1 else term.expression
 

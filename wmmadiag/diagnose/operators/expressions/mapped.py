@@ -53,7 +53,7 @@ def _products(program: Program, functions: list[str]) -> Iterator[Draft]:
                     yield replaced(one, new)
 
 
-def _mapped(functions: list[str], held: list[sums.Term]) -> Iterator[Text]:
+def _mapped(functions: list[str], held: list[sums.Summand]) -> Iterator[Text]:
     first = held[0]
     if first.pitch is None or len(first.factors) != 2 or len(held) < 2:
         return
@@ -72,7 +72,9 @@ def _mapped(functions: list[str], held: list[sums.Term]) -> Iterator[Text]:
             yield Text(f"{name}({place.text}, {other.text})", precedence.POSTFIX)
 
 
-def _donors(program: Program, calls: dict[str, Expression], one: Expression, tail: list[sums.Term]) -> Iterator[Text]:
+def _donors(
+    program: Program, calls: dict[str, Expression], one: Expression, tail: list[sums.Summand]
+) -> Iterator[Text]:
     names = {part.text for term in tail for part in term.expression.under() if part.kind == "name" and part.varying}
     pool = pools(program)
     made = 0
@@ -83,7 +85,7 @@ def _donors(program: Program, calls: dict[str, Expression], one: Expression, tai
             yield text_of(other)
 
 
-def _joined(head: list[sums.Term], new: Text) -> Text:
+def _joined(head: list[sums.Summand], new: Text) -> Text:
     if not head:
         return new
     made = text_of(head[0].expression)

@@ -88,7 +88,7 @@ def _closed(one: Expression) -> Iterator[Draft]:
             yield replaced(one, made, f"{term.expression.text} {done} {into.text}")
 
 
-def _within(product: sums.Term, factor: Expression, into: Expression, added: Text) -> Text:
+def _within(product: sums.Summand, factor: Expression, into: Expression, added: Text) -> Text:
     """A product with another text for what stands in one factor, in the cast that is around it."""
     made = added
     if into is not factor:

@@ -13,7 +13,7 @@ from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
-from wmmadiag.diagnose.operators.strides import Addressed, Slot, Stride, addressed, cast_to, product
+from wmmadiag.diagnose.operators.strides import Addressed, AddressSum, Stride, addressed, cast_to, product
 
 _MOST_AXES, _MOST_EXTENTS = 5, 3
 
@@ -148,13 +148,13 @@ def _draft(program: Program, arrays: Sequence[_Array], order: _Order, outermost:
     yield Draft(edits, "static" if fixed else "expression", changed[0][0].role, note[:160])
 
 
-def _visible(program: Program, slot: Slot, one: _Array, strides: Mapping[Stride, Stride]) -> bool:
+def _visible(program: Program, slot: AddressSum, one: _Array, strides: Mapping[Stride, Stride]) -> bool:
     pool = pools(program)
     wanted = {name for part in slot.parts for name, _ in strides[part.stride(one.numbers)]}
     return all(pool.visible(one.sizes[name], slot.expression) for name in wanted if name in one.sizes)
 
 
-def _written(slot: Slot, one: _Array, strides: Mapping[Stride, Stride]) -> Text | None:
+def _written(slot: AddressSum, one: _Array, strides: Mapping[Stride, Stride]) -> Text | None:
     """A slot with other strides; empty where it has the same ones; None where a stride alone would be no size."""
     own = [(part, part.stride(one.numbers)) for part in slot.parts]
     if all(part.by or strides[stride] == stride for part, stride in own):

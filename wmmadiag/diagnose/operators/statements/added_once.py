@@ -31,7 +31,9 @@ def added_once(program: Program) -> Iterator[Draft]:
                 yield _once(loop, target, value, term.expression, [one for one in held if one is not term])
 
 
-def _once(loop: Statement, target: Expression, value: Expression, term: Expression, rest: Sequence[sums.Term]) -> Draft:
+def _once(
+    loop: Statement, target: Expression, value: Expression, term: Expression, rest: Sequence[sums.Summand]
+) -> Draft:
     left = text_of(rest[0].expression)
     if rest[0].negative:
         left = binary(Text("0"), "-", left)

@@ -19,7 +19,7 @@ _LONGEST_RUN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _MovedPiece:
     """Statements that follow each other in a block, moved as they stand."""
 
     first: Statement
@@ -47,12 +47,12 @@ def moved(program: Program) -> Iterator[Draft]:
     for one in program.statements:
         if one.kind not in _MOVABLE or not one.braced or one.parent is None:
             continue
-        alone = _Piece(one, one)
+        alone = _MovedPiece(one, one)
         yield from _out(alone)
         yield from _into(alone)
         for distance in range(1, (_FARTHEST if one.kind == "expression" else 1) + 1):
             if one.index + distance < len(one.block):
-                yield from _past(alone, _Piece(*[one.block[one.index + distance]] * 2))
+                yield from _past(alone, _MovedPiece(*[one.block[one.index + distance]] * 2))
         if one.role in ("accumulation", "assignment"):
             yield from _far(alone)
         run = _run(one, known)
@@ -61,10 +61,10 @@ def moved(program: Program) -> Iterator[Draft]:
             yield from _into(run)
             if run.last.index + 1 < len(run.block):
                 then = run.block[run.last.index + 1]
-                yield from _past(run, _run(then, known) or _Piece(then, then))
+                yield from _past(run, _run(then, known) or _MovedPiece(then, then))
 
 
-def _run(first: Statement, known: Shapes) -> _Piece | None:
+def _run(first: Statement, known: Shapes) -> _MovedPiece | None:
     """The statements of one shape that begin with this one; None where it is alone, or in their midst."""
     own = shape(known.tokens(first))
     if not own or first.kind != "expression" or not first.braced:
@@ -75,7 +75,7 @@ def _run(first: Statement, known: Shapes) -> _Piece | None:
     last = first.index
     while last + 1 < len(alike) and alike[last + 1]:
         last += 1
-    return _Piece(first, first.block[last]) if first.index < last < first.index + _LONGEST_RUN else None
+    return _MovedPiece(first, first.block[last]) if first.index < last < first.index + _LONGEST_RUN else None
 
 
 def _alike(first: Statement, own: Sequence[str], other: Statement, known: Shapes) -> bool:
@@ -84,7 +84,7 @@ def _alike(first: Statement, own: Sequence[str], other: Statement, known: Shapes
     )  # fmt: skip
 
 
-def _past(one: _Piece, later: _Piece) -> Iterator[Draft]:
+def _past(one: _MovedPiece, later: _MovedPiece) -> Iterator[Draft]:
     """One behind a later one of its block, or that before it."""
     if one.first.kind != "jump" and not _declares(one.block[one.last.index + 1 : later.last.index + 1], one):
         yield _move(one, later.last.end, f"\n{indent(one.first)}{one.text_at(indent(one.first))}", "later")
@@ -92,7 +92,7 @@ def _past(one: _Piece, later: _Piece) -> Iterator[Draft]:
         yield _move(later, one.first.start, f"{later.text_at(indent(one.first))}\n{indent(one.first)}", "sooner")
 
 
-def _far(one: _Piece) -> Iterator[Draft]:
+def _far(one: _MovedPiece) -> Iterator[Draft]:
     """Behind what declares the names of an assignment, and behind all else, where neither is near."""
     block, at = one.block, one.first.index
     names = {part.text for whole in one.first.whole_expressions() for part in whole.under() if part.kind == "name"}
@@ -105,7 +105,7 @@ def _far(one: _Piece) -> Iterator[Draft]:
         yield _move(one, last.end, f"\n{indent(last)}{one.text_at(indent(last))}", "to the end")
 
 
-def _out(one: _Piece) -> Iterator[Draft]:
+def _out(one: _MovedPiece) -> Iterator[Draft]:
     block = one.first.parent
     if block is None or block.kind != "block" or block.parent is None or block.parent.kind not in ("loop", "if"):
         return
@@ -117,7 +117,7 @@ def _out(one: _Piece) -> Iterator[Draft]:
     yield _move(one, around.end, f"\n{indent(around)}{text}", "after the loop or branch around it")
 
 
-def _into(one: _Piece) -> Iterator[Draft]:
+def _into(one: _MovedPiece) -> Iterator[Draft]:
     for at in (one.first.index - 1, one.last.index + 1):
         if not 0 <= at < len(one.block):
             continue
@@ -131,14 +131,14 @@ def _into(one: _Piece) -> Iterator[Draft]:
         yield _move(one, first.start, f"{text}\n{indent(first)}", f"to the beginning of {where}")
 
 
-def _move(one: _Piece, to: int, text: str, note: str) -> Draft:
+def _move(one: _MovedPiece, to: int, text: str, note: str) -> Draft:
     unit = one.first.unit
     edits: tuple[TextEdit, ...] = (unit.edit(one.first.start, one.last.end, ""), unit.edit(to, to, text))
     what = " ".join(each.text for each in one.all)
     return Draft(edits, "static" if unit.anywhere else "statement", one.first.role, f"{what[:60]}: {note}")
 
 
-def _declares(passed: Sequence[Statement], one: _Piece) -> bool:
+def _declares(passed: Sequence[Statement], one: _MovedPiece) -> bool:
     """Whether statements would come before what declares their names."""
     names = {variable.name for other in passed for variable in other.declares}
     return bool(names) and any(

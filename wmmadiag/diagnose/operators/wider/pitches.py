@@ -43,7 +43,7 @@ def other_pitches(program: Program) -> Iterator[Draft]:
             yield from _together(one, held, visible)
 
 
-def _together(one: Expression, held: Sequence[sums.Term], visible: Sequence[str]) -> Iterator[Draft]:
+def _together(one: Expression, held: Sequence[sums.Summand], visible: Sequence[str]) -> Iterator[Draft]:
     """All other terms times the pitch of one, or a size, which has none then."""
     fixed = [term for term in sums.terms(one) if term not in held]
     if any(term.negative for term in fixed):
@@ -81,12 +81,12 @@ def _elsewhere(one: Expression, before: set[str], after: set[str]) -> list[tuple
     ]
 
 
-def _coordinate(term: sums.Term) -> bool:
+def _coordinate(term: sums.Summand) -> bool:
     one = term.expression
     return not term.negative and one.type.whole and any(part.varying is not False for part in term.factors)
 
 
-def _forms(term: sums.Term) -> list[tuple[list[Expression], _Pitch]]:
+def _forms(term: sums.Summand) -> list[tuple[list[Expression], _Pitch]]:
     """What a term is a product of, as a coordinate and its pitch: a number may count the coordinate's steps or belong
     to the pitch."""
     found = []

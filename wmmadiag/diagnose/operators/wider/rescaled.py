@@ -35,7 +35,7 @@ def terms_rescaled(program: Program) -> Iterator[Draft]:
                 yield several([(first, texts[0]), (second, texts[1])], note)
 
 
-def _scalable(term: sums.Term) -> bool:
+def _scalable(term: sums.Summand) -> bool:
     """Whether a term differs between threads, and nothing but a power of two scales it."""
     one = term.expression
     return not term.negative and one.type.whole and one.varying is not False and _bare(one).kind != "literal"
