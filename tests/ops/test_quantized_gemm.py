@@ -84,6 +84,12 @@ def parts(seed, form, k=64, n=16, group=4):
     elif form == "symmetric":
         inputs |= {"b": packed_by_gptq(values)}
         weights = (values - 8) * scale
+    elif form == "nf4":  # two to a byte, the first in the high bits; the levels are those of torchao's NF4_LUT
+        levels = np.array([-1.0, -0.69619, -0.52507, -0.39492, -0.28444, -0.18477, -0.09105, 0.0,
+                           0.07958, 0.16093, 0.24611, 0.33792, 0.44071, 0.56262, 0.72296, 1.0])  # fmt: skip
+        inputs |= {"b": (values[0::2] * 16 + values[1::2]).astype(np.uint8)}
+        said |= {"pack": 2, "code": "nf4"}
+        weights = levels[values] * scale
     elif form == "bytes":
         inputs |= {"b": (16 * values - 128).astype(np.int8)}
         said |= {"bits": 8, "pack": 1, "signed": True}
@@ -99,11 +105,12 @@ def parts(seed, form, k=64, n=16, group=4):
 FORMS = ("gptq", "awq", "along groups", "symmetric", "bytes", "added")
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", (*FORMS, "nf4"))
 def test_the_product_is_with_the_dequantised_weights(form):
     inputs, said, weights = parts(0, form)
     got = wmmadiag.reference("quantized_gemm", **inputs, **said).value
-    np.testing.assert_allclose(got, inputs["a"].astype(float) @ weights, rtol=1e-12)
+    close = {"rtol": 1e-3, "atol": 1e-4} if form == "nf4" else {"rtol": 1e-12}  # levels of five digits
+    np.testing.assert_allclose(got, inputs["a"].astype(float) @ weights, **close)
 
 
 @settings(max_examples=30, deadline=None)

@@ -102,6 +102,8 @@ def test_roles_by_constness():
     unnamed = [pointer("r", False), pointer("x"), pointer("y"), pointer("z")]
     assert roles_for(unnamed, "attention") == ["o", "q", "k", "v"]
     assert roles_for([pointer("A"), pointer("B"), pointer("C", False)], "gemm") == ["a", "b", "d"]
+    named = [pointer("input"), pointer("mat1"), pointer("mat2"), pointer("out", False)]
+    assert roles_for(named, "gemm") == [None, "a", "b", "d"]  # any operand may be called an input
     assert roles_for([pointer("A"), pointer("B"), pointer("C"), pointer("D", False)], "gemm") == ["a", "b", "c", "d"]
 
 

@@ -16,7 +16,8 @@ _MULTIPLY = re.compile(
 
 
 def kernel_code(text: str, kernel: str) -> str:
-    """The text of a kernel's body and of all that it calls, comments left out; "" if it has no body here.
+    """The text of a kernel's body, of all that it calls and of the tables that it reads, comments left out; "" if it
+    has no body here.
 
     Functions are told apart by name alone: of overloads, all count.
     """
@@ -42,7 +43,7 @@ def multiplies(code: str) -> int:
 
 @lru_cache(maxsize=2)
 def _bodies(text: str) -> dict[str, list[str]]:
-    """The bodies of device functions, members of classes and macros, by name."""
+    """The bodies of device functions, members of classes and macros, and the values of tables, by name."""
     source = parse(text)
     bodies: dict[str, list[str]] = {}
     declared = declarations(source)
@@ -51,6 +52,10 @@ def _bodies(text: str) -> dict[str, list[str]]:
         if function.body is not None and (function.device or function.scope in classes):
             body = source.code_text(function.body.start_byte, function.body.end_byte)
             bodies.setdefault(function.name, []).append(re.sub(r"\s+", " ", body))
+    for variable in declared.variables:
+        if variable.dimensions and variable.value is not None:
+            listed = source.code_text(variable.value.start_byte, variable.value.end_byte)
+            bodies.setdefault(variable.name, []).append(re.sub(r"\s+", " ", listed))
     for macro in source.code.macros.values():
         bodies.setdefault(macro.name, []).extend(macro.bodies)
     return bodies

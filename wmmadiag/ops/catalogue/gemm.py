@@ -125,13 +125,13 @@ OPERATION = Operation(
         "a": Role(
             "BMK",
             ("batch", "K if transpose_a else M", "M if transpose_a else K"),
-            spellings="a lhs x left mata matrixa input inputs activations",
+            spellings="a lhs x left mata matrixa mat1 batch1 input inputs activations",
             shared=True,
         ),
         "b": Role(
             "BKN",
             ("batch", "N if transpose_b else K", "K if transpose_b else N"),
-            spellings="b rhs w right weight weights matb matrixb",
+            spellings="b rhs w right weight weights matb matrixb mat2 batch2",
             shared=True,
         ),
         "c": Role("BMN", _OVER_RESULT, required=False, spellings="c matc matrixc", shared=True),
@@ -185,7 +185,7 @@ OPERATION = Operation(
     cases=({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
     work="2*batch*M*N*K",
     signs=Signs(
-        "gemm matmul mm hgemm sgemm bgemm igemm wgemm matrixmultiply matmult mmult bmm multiply linear",
+        "gemm matmul mm baddbmm addmm hgemm sgemm bgemm igemm wgemm matrixmultiply matmult mmult bmm multiply linear",
         extras="bias relu relu6 gelu silu act activation epilogue fused",
         explains=("bias",),
         needs=(TENSOR_CORES,),

@@ -115,7 +115,7 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     moved = _gradients(multiplied, {role: magnitudes(inputs[role]) for role in ("x", "w") if role in inputs}, alpha)
     total = _held(dict(sizes), {role: magnitudes(one) for role, one in inputs.items()}, beta)
     for role, depth in (("dx", dz.shape[1]), ("dw", rows), ("db", rows)):
-        if role in sizes:
+        if role in total:
             sums = product_error(depth, model, depth // 16)
             error = moved[role] + sizes[role] * sums.relative + alpha * sums.absolute
             errors[role] = error + 4.0 * model.unit * total[role]

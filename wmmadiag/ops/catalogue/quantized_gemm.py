@@ -12,6 +12,7 @@ from wmmadiag.ops.model import (
     Alternative,
     Arrays,
     Choice,
+    Distance,
     Elements,
     Judged,
     Operation,
@@ -28,10 +29,25 @@ from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, product_err
 from wmmadiag.ops.parts.settings import NARROW, PRODUCTS, by_flag, by_layout, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
-ORDERS: Mapping[str, tuple[int, ...]] = {"linear": (), "awq": (0, 2, 4, 6, 1, 3, 5, 7)}
+ORDERS: Mapping[str, tuple[int, ...]] = {"linear": (), "awq": (0, 2, 4, 6, 1, 3, 5, 7), "high_first": (1, 0)}
 """Which value stands at each place of an element, lowest bits first; () for their own order.
 
 AWQ: `order_map` of `awq/quantize/qmodule.py` in mit-han-lab/llm-awq.
+"""
+
+CODES: Mapping[str, tuple[float, ...]] = {
+    "integers": (),
+    "nf4": (
+        -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+        -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+        0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+    ),
+    "e2m1": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0),
+}  # fmt: skip
+"""What each number that is stored stands for; () for itself.
+
+NF4: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, 2023 (arXiv 2305.14314), appendix E. E2M1: OCP
+Microscaling Formats (MX) Specification 1.0, section 5.3.3.
 """
 
 
@@ -82,10 +98,16 @@ def dequantised(parameters: Values, inputs: Arrays) -> Weights:
     """The weights of an operation's inputs."""
     bits, group = int(parameters["bits"]), int(parameters["group"])
     order, along = str(parameters["order"]), 1 if parameters["packed_along_n"] else 0
+    if order == "auto":  # bitsandbytes has the first of two in the high bits
+        order = "high_first" if parameters["code"] == "nf4" and int(parameters["pack"]) == 2 else "linear"
     signed = bool(parameters["signed"])
     quantised = unpacked(inputs["b"], bits, int(parameters["pack"]), axis=along, order=order, signed=signed)
     groups = np.arange(quantised.shape[0]) // group
-    zero, added = np.full_like(quantised, float(parameters["zero"])), np.zeros_like(quantised)
+    codes = CODES[str(parameters["code"])]
+    if codes:
+        quantised = np.asarray(codes)[quantised.astype(np.int64) & (len(codes) - 1)]
+    zero = np.full_like(quantised, 0.0 if codes else float(parameters["zero"]))
+    added = np.zeros_like(quantised)
     if "zeros" in inputs:
         stored, count = inputs["zeros"], int(parameters["zero_pack"])
         axis = 0 if parameters["zeros_along_groups"] else 1
@@ -116,8 +138,9 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     A sum of K products costs `sum_error`·Σ|a||w|, a bias two units more. Weights are dequantised in `weight_dtype`, of
     unit v: converting a scale and the product with it cost 2v·|w|; where q·s and z·s are rounded on their own, as a
     fused multiply-add of −z·s does, v·(|q| + |z|)·|s| more; adding t, v·|t|; each may be subnormal. (q − z is exact:
-    both are integers of at most eight bits.) A kernel that scales sums instead of weights stays below that. Rows of
-    bytes are summed exactly in each group, and then in the working type; their scale is one product more.
+    both are integers of at most eight bits; what a code stands for may be rounded first: v·|w|.) A kernel that scales
+    sums instead of weights stays below that. Rows of bytes are summed exactly in each group, and then in the working
+    type; their scale is one product more.
     """
     floating = elements["a"] if elements["a"].is_float else TYPES["f32"]
     model = arithmetic(parameters, floating)
@@ -129,7 +152,8 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     product = product_error(a.shape[-1], model, 2 + biased)
     size = np.abs(weights.values)
     parts = (np.abs(weights.quantised) + np.abs(weights.zero)) * np.abs(weights.scale) + np.abs(weights.added)
-    of_weights = a @ (kind.unit * (2.0 * size + parts) + 4.0 * kind.half_subnormal)
+    coded = parameters["code"] != "integers"
+    of_weights = a @ (kind.unit * ((2.0 + coded) * size + parts) + 4.0 * kind.half_subnormal)
     total = a @ size
     if biased:
         total = total + np.abs(spread(inputs["bias"], total.shape))
@@ -173,7 +197,7 @@ OPERATION = Operation(
             "GN",
             (_GROUPS, "N"),
             spellings="scales scale scalingfactors scalingfactor s sw sb ws wscales wscale scalew bscales scaleb "
-            "weightscales weightscale groupscales",
+            "weightscales weightscale groupscales absmax",
         ),
         "zeros": Role(
             "GN",
@@ -194,7 +218,7 @@ OPERATION = Operation(
             "int",
             "128",
             "rows of K that share a scale; K for one scale per column",
-            spellings="group groupsize gs g",
+            spellings="group groupsize gs g blocksize",
             drafted=("128", "64"),
             asked="a number, or K",
         ),
@@ -208,7 +232,19 @@ OPERATION = Operation(
         "packed_along_n": Parameter(
             "flag", "0", "values in one element are neighbours along N, not K", asked="1 along N"
         ),
-        "order": Parameter("word", "linear", "of the values in one element", tuple(ORDERS)),
+        "order": Parameter(
+            "word",
+            "auto",
+            "of the values in one element; auto: the first in the lowest bits, in the high ones of a byte of NF4",
+            ("auto", *ORDERS),
+        ),
+        "code": Parameter(
+            "word",
+            "integers",
+            "what the numbers that are stored stand for",
+            (*CODES,),
+            formulas={"nf4": r"0?\.69619[0-9]*", "e2m1": r"\b(?:e2m1|fp4)\w*"},
+        ),
         "signed": Parameter(
             "flag", "0", "values are two's complement", by_element=("b", {"s8": "1 if bits == 8 else 0"})
         ),
@@ -231,10 +267,12 @@ OPERATION = Operation(
         "N": "n cols columns ncols numcols outfeatures oc",
         "K": "k inner depth infeatures ic",
     },
+    distances=(Distance("a", "K", "lda stridea ldx"), Distance("d", "N", "ldc ldd stridec ldo ldy")),
     cases=({"M": 16, "N": 64, "K": 256}, {"M": 48, "N": 128, "K": 384}),
     work="2*M*N*K",
     signs=Signs(
-        "w4a16 w4a8 w8a16 gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit gemm4bit",
+        "w4a16 w4a8 w8a16 nf4 kgemm4bit gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit "
+        "gemm4bit",
         parts=("gemm",),
         needs=(TENSOR_CORES,),
         arrays=True,
@@ -265,7 +303,7 @@ OPERATION = Operation(
             "In which order do values lie in one element?",
             "storage",
             "order",
-            {"values in their own order": "linear", "values in AWQ's order": "awq"},
+            {"values in their own order": "auto", "values in AWQ's order": "awq"},
             "b",
         ),
         Choice(

@@ -223,15 +223,16 @@ def roles_for(pointers: Sequence[DraftParameter], operation: str) -> list[str | 
         told = dict(zip(map(id, arrays), roles_for(arrays, operation), strict=True))
         return [told.get(id(pointer)) for pointer in pointers]
     names = {folded(pointer.name) for pointer in pointers}
-    roles: list[str | None] = []
-    for pointer in pointers:
+    by_place: dict[int, str | None] = {}
+    for index in telling_first([pointer.name for pointer in pointers]):
+        pointer, roles = pointers[index], list(by_place.values())
         found = _told_by_type(role_named(pointer.name, operation), pointer, operation)
         if found is not None and pointer.const and found in known and known[found].output:
             found = None  # nothing is written through a pointer to const
         if found is not None and _means_otherwise(pointer.name, names, found, operation):
             found = known[found].instead or None
-        roles.append(found if found not in roles else None)
-    roles = _written_over(pointers, roles, operation)
+        by_place[index] = found if found not in roles else None
+    roles = _written_over(pointers, [by_place[index] for index in range(len(pointers))], operation)
     present = covered_roles(operation, roles)
     missing = [name for name, role in known.items() if role.required and name not in present]
     inputs = [name for name in missing if not known[name].output]
@@ -249,6 +250,17 @@ def roles_for(pointers: Sequence[DraftParameter], operation: str) -> list[str | 
         if wanted:
             roles[index] = wanted.pop(0)
     return roles
+
+
+_VAGUE = frozenset(
+    ["input", "inputs", "inp", "in", "x", "src", "data", "output", "outputs", "out", "y", "dst", "result", "res"]
+)
+"""Names that any operand may have: another whose name is of the same role has it."""
+
+
+def telling_first(names: Sequence[str]) -> list[int]:
+    """The places of names in their order, but those that any operand may have behind the others."""
+    return sorted(range(len(names)), key=lambda index: folded(names[index]) in _VAGUE)
 
 
 def _means_otherwise(name: str, names: set[str], role: str, operation: str) -> bool:

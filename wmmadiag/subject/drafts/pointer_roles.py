@@ -8,7 +8,7 @@ from math import perm
 
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
-from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, role_named
+from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, role_named, telling_first
 from wmmadiag.subject.drafts.in_place import replaced_roles
 from wmmadiag.subject.drafts.kernel import SourceKernel
 
@@ -19,11 +19,11 @@ _MOST_SORTED = 5040  # orders of roles
 def unnamed_pointers(kernel: SourceKernel, operation: str) -> list[DraftParameter]:
     """The pointers whose names tell no role, or one that another has."""
     seen: set[str] = set()
-    found = []
+    found: list[DraftParameter] = []
     any_const = any(one.const for one in kernel.parameters if one.pointer)
-    for one in kernel.parameters:
-        if not one.pointer or one.value:
-            continue
+    pointers = [one for one in kernel.parameters if one.pointer and not one.value]
+    for index in telling_first([one.name for one in pointers]):
+        one = pointers[index]
         role = role_named(one.name, operation)
         known = OPERATIONS[operation].roles.get(role or "")
         read = known is not None and not known.output and not is_updated(operation, role or "")
@@ -32,7 +32,7 @@ def unnamed_pointers(kernel: SourceKernel, operation: str) -> list[DraftParamete
             found.append(one)
         else:
             seen.add(role)
-    return found
+    return [one for one in pointers if any(one is other for other in found)]
 
 
 def possible_roles(
