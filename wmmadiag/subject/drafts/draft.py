@@ -8,13 +8,14 @@ from collections.abc import Collection
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten
+from wmmadiag.hostcode.types import scalar
 from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
 from wmmadiag.subject.drafts.array_extents import counters, sized_by
-from wmmadiag.subject.drafts.code_facts import accumulator_types, told_by_formulas, uses_tf32
+from wmmadiag.subject.drafts.code_facts import accumulator_types, card_type, told_by_formulas, uses_tf32
 from wmmadiag.subject.drafts.evidence import product_of
 from wmmadiag.subject.drafts.facts import note_facts
 from wmmadiag.subject.drafts.guess import covered_roles, number_behind, role_remark, roles_for, value_for
@@ -92,10 +93,18 @@ def _roles(result: CardDraft, kernel: SourceKernel) -> None:
             argument.role = roles[id(parameter)] or TODO
             if element is not None and element.name == "f32" and tf32 and is_input(result, argument.role):
                 argument.dtype = "tf32"
+            elif element is not None and element.bytes == 1 and isinstance(value, Pointer):
+                argument.dtype = _carried(value) or argument.dtype
             if element is None:
                 why = parameter.remark or f"its C type is '{parameter.c_type}'"
                 result.open.append(Open(f"the dtype of '{parameter.name}'", why, "type"))
         result.arguments.append(argument)
+
+
+def _carried(passed: Pointer) -> str:
+    """The type of floating-point numbers of a byte that host code has in memory which the kernel gets as bytes."""
+    element = element_type(card_type(scalar(passed.buffer.element)[0]) or "")
+    return element.name if element is not None and element.bytes == 1 and element.is_float else ""
 
 
 def _parameters(result: CardDraft, kernel: SourceKernel, wishes: Wishes) -> None:
