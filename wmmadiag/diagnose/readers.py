@@ -1,4 +1,5 @@
-"""Variables that a change leaves without a reader, or gives their first one; and functions and macros their first use.
+"""Variables that a change leaves without a reader, or gives their first one; and functions, macros and members their
+first use.
 
 Nobody makes a value that nothing reads: a change after which nothing reads it was seldom meant, and where nothing reads
 it as the source stands, what reads it is what is missing.
@@ -45,7 +46,7 @@ class Readers:
                     memory = one.pointers or one.reference or one.dimensions
                     if key not in self._readers and not (memory and key in written):
                         self._unread.add(one.name)
-        self._unread |= _unnamed(sources)
+        self._unread |= _unnamed(sources) | _unread_members(sources)
         self._known: dict[tuple[str, int, int], Sequence[str]] = {}
         self._names: dict[CodeUnit, Counter[str]] = {}  # of statements' own texts, read once each
 
@@ -121,3 +122,17 @@ def _unnamed(sources: Mapping[str, Source]) -> set[str]:
         defined.update(one.name for one in found if not one.name.startswith("operator"))
         defined.update(dict.fromkeys(source.code.macros, 0))
     return {name for name, times in defined.items() if named[name] == times}
+
+
+def _unread_members(sources: Mapping[str, Source]) -> set[str]:
+    """The members of classes that no device code names, where it names another one of their class."""
+    named = set[str]()
+    held: list[set[str]] = []
+    for source in sources.values():
+        found = declarations(source)
+        bodies = (one.body for one in found.functions if one.device and one.body is not None)
+        texts = [source.slice(body.start_byte, body.end_byte) for body in bodies]
+        texts += [macro.body for macro in source.code.macros.values()]
+        named.update(name for text in texts for name in _NAME.findall(text))
+        held += [{one.name for one in record.members if "static" not in one.words} for record in found.records]
+    return {name for members in held if members & named for name in members - named}

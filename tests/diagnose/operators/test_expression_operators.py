@@ -170,6 +170,24 @@ YIELDS = [
     ("number", "out[0] = a[0] * 0.5f;", "a[0] * 1.0f"),
     ("operation", "int r = threadIdx.x; out[r + 16 + n] = a[0];", "out[r * 16 + n]"),
     ("factor_more", "int r = threadIdx.x; out[r] = a[r] + b[r * 24];", "a[r * 24]"),
+    ("first_use", "const int ratio = n / 2; int h = blockIdx.x; out[h * m] = a[h];", "out[h / ratio * m]"),
+    ("first_use", "const int ratio = n / 2; int h = blockIdx.x + m; out[h] = a[h];", "out[h % ratio] = a[h]"),
+    ("first_use", "const int left = n - 2; int h = blockIdx.x + m; out[h] = a[h];", "h = min(blockIdx.x + m, left);"),
+    ("first_use", "float most; most = alpha; float x = a[n] + b[m]; out[0] = x;", "float x = a[n] + b[m] - most;"),
+    (
+        "name_for_sums",
+        "int q = threadIdx.x / 4; for (int i = 0; i < 4; ++i) { out[i * m + (threadIdx.x & 7)] = a[0]; "
+        "out[i * n + (threadIdx.x & 7)] = b[0]; }",
+        "out[i * m + q] = a[0]; out[i * n + q]",
+    ),
+    ("regrouped_calls", "__half2 v, s, z; v = __hfma2(v, s, __hneg2(z));", "__hmul2(__hsub2(v, z), s)"),
+    ("regrouped_calls", "__half2 v, s, z; v = __hmul2(__hsub2(v, z), s);", "__hfma2(v, s, __hneg2(z))"),
+    ("regrouped_calls", "float x = fmaf(a[0], a[1], b[0]); out[0] = x;", "__fmul_rn(__fadd_rn(a[0], b[0]), a[1])"),
+    (
+        "regrouped_calls",
+        "float x = __fadd_rn(__fmul_rn(a[0], a[1]), b[0]); out[0] = x;",
+        "__fmul_rn(__fadd_rn(a[1], b[0]), a[0])",
+    ),
     ("factor_more", "for (int i = 0; i < m; i += 16, b += 16) out[i] = b[i] + a[i * n];", "b += 16 * n"),
     ("name_for_size", "int r = threadIdx.x; out[r * m] = a[r * (n / 4 + 3)];", "a[r * n]"),
     (
@@ -469,6 +487,14 @@ NEVER = [
     ("variable", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < i"),
     ("variable", "out[0] = scaled<Type<BM>>(a[0]);", "scaled<BM"),  # a type is no number
     ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum
+    ("first_use", "int h = blockIdx.x + n; out[h * m] = a[h];", "h / m"),  # which is read
+    (
+        "first_use",
+        "int h = blockIdx.x + m, p = n, q = n, r = n, s = n; out[h] = a[h];",
+        "h / p",
+    ),  # of four that nothing reads
+    ("name_for_sums", "int q = threadIdx.x / 4; out[threadIdx.x & 7] = a[0]; out[threadIdx.x & 3] = b[0];", "out[q]"),
+    ("regrouped_calls", "float x = fmaxf(a[0], a[1]); out[0] = x;", "__fmul_rn"),
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("regrouped", "out[0] = b[0] - a[0] * alpha;", "(b[0] - a[0]) * alpha"),
