@@ -179,6 +179,54 @@ def test_kernels_and_functions_that_macros_define(tmp_path: Path) -> None:
     assert "blockDim" in done.stderr
 
 
+HEADS = r"""
+#include <cstdio>
+#include "heads.h"
+struct Params { int* to; int by; };
+DEFINE_KERNEL(set_kernel, bool twice, int more) {
+#if defined(__CUDA_ARCH__)
+    params.to[threadIdx.x] = params.by * (twice ? 2 : 1) + more;
+#else
+    params.no_such_member = 1;
+#endif
+}
+KERNEL(add)(int* to, int by) { to[threadIdx.x] += by; }
+BOUNDED(32) scale(int* to, int (*rows)[2]) { to[threadIdx.x] *= rows[1][0]; }
+template <bool twice> void set(Params params) {
+    auto kernel = &set_kernel<int, twice, 1>;
+    cudaFuncAttributes known;
+    printf("%s ", cudaGetErrorString(cudaFuncGetAttributes(&known, kernel)));
+    kernel<<<1, 4>>>(params);
+}
+int main() {
+    int *a, *b, out[4], rows[4] = {1, 2, 3, 4};
+    cudaMalloc(&a, 16);
+    cudaMalloc(&b, 16);
+    cudaMemcpy(b, rows, 16, cudaMemcpyHostToDevice);
+    set<true>({a, 4});
+    add<<<1, 4>>>(a, 10);
+    scale<<<1, 4>>>(a, (int (*)[2])b);
+    cudaMemcpy(out, a, 16, cudaMemcpyDeviceToHost);
+    printf("%d\n", out[3]);
+}
+"""
+HEADS_HEADER = r"""
+#define CONSTANT const
+#define DEFINE_KERNEL(name, ...) \
+    template <typename Type, __VA_ARGS__> \
+    __global__ void name(CONSTANT Params params)
+#define KERNEL(name) __global__ void name
+#define BOUNDED(threads) __global__ void __launch_bounds__(threads)
+"""
+
+
+def test_kernels_whose_head_is_a_macros(tmp_path: Path) -> None:
+    (tmp_path / "heads.h").write_text(HEADS_HEADER)
+    done = run_program(tmp_path, HEADS)
+    assert done.stdout == "no error 57\n", done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+
+
 SYMBOL_BESIDE_A_STREAM = r"""
 #include <cstdio>
 __device__ int total;
@@ -292,3 +340,40 @@ int main() {
 def test_arguments_of_allocations_are_converted(tmp_path: Path) -> None:
     done = run_program(tmp_path, CONVERTED)
     assert (done.returncode, done.stdout) == (0, "good\n"), done.stderr
+
+
+NAMESAKES = r"""
+#include <cstdio>
+#include <sstream>
+#define OPENED namespace opened {
+#define CLOSED }
+namespace library {
+template <class T> void copy(T* to, const T* from, size_t count) {  // of the host alone
+    std::ostringstream said;
+    said << count;
+    cudaMemcpy(to, from, count * sizeof(T), cudaMemcpyDeviceToHost);
+    printf("%s copied\n", said.str().c_str());
+}
+}
+template <class T> __global__ void copy(T* to, const T* from) { to[threadIdx.x] = from[threadIdx.x] + 1; }
+OPENED
+template <class T> __global__ void copy(T* to, T add) { to[threadIdx.x] += add; }
+CLOSED
+struct Unused {};
+int main() {
+    int *a, *b, out[4];
+    cudaMalloc(&a, sizeof out);
+    cudaMalloc(&b, sizeof out);
+    cudaMemset(a, 0, sizeof out);
+    copy<int><<<1, 4>>>(b, a);
+    opened::copy<int><<<1, 4>>>(b, 5);
+    library::copy(out, b, 4);
+    printf("%d\n", out[3]);
+}
+"""
+
+
+def test_functions_of_the_host_that_are_called_as_a_kernel_is_are_none(tmp_path: Path) -> None:
+    done = run_program(tmp_path, NAMESAKES)
+    assert done.stdout == "4 copied\n6\n", done.stderr
+    assert done.returncode == 0, done.stderr

@@ -27,13 +27,24 @@ from wmmadiag.compile.sources import SourceFile, SourceTree
 from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
+from wmmadiag.csource.lexical import Macro
 from wmmadiag.errors import CompileError
 from wmmadiag.programs.c_sources import AS_CPP, as_cpp, of_a_library
 from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.kernel_names import expression_of
+from wmmadiag.programs.macro_kernels import kernel_heads
 from wmmadiag.programs.runtime import prelude, prune, runtime_library, runtime_stamp
 from wmmadiag.programs.shipped import NATIVE
-from wmmadiag.programs.symbols import Symbol, base_of, called_by, is_kernel, object_source, of_macro, symbols_of
+from wmmadiag.programs.symbols import (
+    Symbol,
+    base_of,
+    called_by,
+    is_kernel,
+    object_source,
+    of_macro,
+    symbols_of,
+    without_namesakes,
+)
 
 _FLAGS = ("-O1", "-g1", "-gdwarf-4", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
 """-O1: loops of references run as fast as with -O2, which takes a tenth to two fifths of a compilation.
@@ -110,6 +121,15 @@ class _Prepared:
         names = [name for name, one in macros.items() if not any("__host__" in body for body in one.bodies)]
         return re.compile(rb"\b(?:" + "|".join(map(re.escape, names)).encode() + rb")\b" if names else rb"(?!)")
 
+    @cached_property
+    def _heads(self) -> dict[str, Macro]:
+        """Macros of any file that stand for kernels' heads."""
+        return kernel_heads(file.data for file in self.tree.every())
+
+    @cached_property
+    def _begins(self) -> re.Pattern[bytes]:
+        return re.compile(rb"\b(?:" + "|".join(self._heads).encode() + rb")\b" if self._heads else rb"(?!)")
+
     def texts(self, folder: Path, unit: int, *, closures: bool) -> dict[Path, bytes]:
         """The files to write, the source itself, the program's `unit`-th, first.
 
@@ -134,10 +154,10 @@ class _Prepared:
             for one in file.directives
             if one.name == "include" and _COLLECTIVES.match(one.argument)
         ]
-        if MARKS.search(file.data) or self._marks.search(file.data):
+        if MARKS.search(file.data) or self._marks.search(file.data) or self._begins.search(file.data):
             source = self.own.parsed(file)
             declared = self.own.declared.get(file.key) or declarations(source)
-            edits += host_edits(source, declared, closures=closures)
+            edits += host_edits(source, declared, closures=closures, heads=self._heads)
             self.names.append(device_names(source, declared))
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
@@ -228,6 +248,10 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
                 kernels.append(symbol)
         elif base_of(symbol.name) in shadows:
             variables.append(symbol)
+    counts: dict[str, set[int]] = {}
+    for name, parameters in (of for one in prepared for each in one.names for of in each.kernels.items()):
+        counts.setdefault(name, set()).add(len(parameters))
+    kernels = without_namesakes(kernels, scopes, counts)
     units = []
     for number, one in enumerate(prepared):
         known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}

@@ -9,28 +9,23 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from wmmadiag.compile.host_only import OWN_TEXTURE
 from wmmadiag.csource.declarations import Declarations, Function
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lambdas import opening_edits
-from wmmadiag.csource.lexical import spans
+from wmmadiag.csource.lexical import Macro
 from wmmadiag.csource.nodes import Node
 from wmmadiag.csource.tree import Source
 from wmmadiag.programs.closures import closure_edits
+from wmmadiag.programs.macro_kernels import begun_by_macros, handed_over, macro_bodies, readable, stub_call
 
 MARKS = re.compile(rb"__global__|__device__|<<<|\btexture\s*<")
 """What a file holds that has to be rewritten."""
 
-MARKER = "wmmadiag_kernel_of_a_macro"
-"""A variable of the body of each kernel that a macro defines: its symbol names the kernel."""
-_HEADS = re.compile(rb"__global__|__device__")
-_DEFINITION = re.compile(rb"#[ \t]*define\b")
-_NAME_OF_PARAMETER = re.compile(rb"(?<!\w)([A-Za-z_]\w*(?:\s*##\s*\w+)*)\s*(?:\[[^\]]*\]\s*)?\Z")
-_NAME_OF_POINTER = re.compile(rb"\(\s*[*&]\s*([A-Za-z_]\w*)\s*\)")
-"""`float (*rows)[4]`."""
 _NOINLINE = re.compile(rb"(?<!\()\b__noinline__\b")
 _TRAP = "{ __builtin_trap(); }"
 _OPENED = {b")": b"(", b"]": b"[", b">": b"<"}
@@ -70,13 +65,19 @@ def device_names(source: Source, declared: Declarations) -> DeviceNames:
     return DeviceNames(kernels, names, managed, qualified, launches, bool(references))
 
 
-def host_edits(source: Source, declared: Declarations, *, closures: bool = True) -> list[ByteEdit]:
+def host_edits(
+    source: Source, declared: Declarations, *, closures: bool = True, heads: Mapping[str, Macro] = MappingProxyType({})
+) -> list[ByteEdit]:
     """The changes that make a file the host's; every line keeps its number.
 
     Args:
         closures: whether extended lambdas become objects of classes.
+        heads: macros that stand for kernels' heads, by their names.
     """
-    bodies = [*_bodies(source, declared), *_macro_bodies(source)]
+    bodies = [*_bodies(source, declared), *macro_bodies(source)]
+    seen = [(one.start, one.end) for one in bodies]
+    begun = begun_by_macros(source, heads)  # unless their tree was read all the same
+    bodies += [one for one in begun if not any(start < one.end and one.start < end for start, end in seen)]
     inside = [(one.start, one.end) for one in bodies]
     if closures:
         objects = closure_edits(source, inside, called=_called_by_the_host(source))
@@ -121,94 +122,8 @@ def _stub(source: Source, kernel: Function, body: Node) -> Iterator[ByteEdit]:
             name = f"wmmadiag_{number}"
             yield ByteEdit(one.node.end_byte, one.node.end_byte, f" {name}")
         pack = one.node.type.startswith("variadic")
-        names.append(_handed_over(name) + ("..." if pack else ""))
-    yield _replaced(source, body, f"{{ {_stub_call(names)} }}")
-
-
-def _handed_over(name: str) -> str:
-    """A parameter as a stub hands it over; of one by reference that is the address that it holds."""
-    return f"::wmmadiag_host::Argument<decltype({name})>(__builtin_addressof({name})).address()"
-
-
-def _stub_call(names: list[str]) -> str:
-    listed = ", ".join([*names, "nullptr"])
-    return f"::wmmadiag_stub(::wmmadiag_host::addresses({{{listed}}}));"
-
-
-def _macro_bodies(source: Source) -> Iterator[ByteEdit]:
-    """Kernels and device functions that macros define: they have no tree, so they are found by their brackets."""
-    code = _readable(source)
-    for span in spans(source.data):
-        if span.kind != "directive" or not _DEFINITION.match(source.data, span.start):
-            continue
-        at = span.start
-        while (head := _HEADS.search(code, at, span.end)) is not None:
-            at = head.end()
-            parameters, body = _signature(code, head.end(), span.end)
-            if parameters is None or body is None:
-                continue
-            begin = max(code.rfind(b"}", span.start, head.start()), code.rfind(b";", span.start, head.start()))
-            words = code[max(begin, span.start) : parameters[0]]
-            names = _parameter_names(code[parameters[0] + 1 : parameters[1] - 1])
-            at = body[1]
-            text = ""
-            if b"__global__" in words and names is not None:
-                marked = f'static char {MARKER}; asm volatile("" : : "g"(&{MARKER}));'
-                text = f"{{ {marked} {_stub_call([_handed_over(one) for one in names])} }}"
-            elif b"__global__" not in words and b"__host__" not in words and b"constexpr" not in words:
-                text = _TRAP
-            if text:
-                yield ByteEdit(body[0], body[1], text + "\\\n" * source.data.count(b"\n", *body))
-
-
-def _signature(code: bytes, at: int, end: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """(begin, end) of the last parentheses before a function's body, and of that body; None: it is no definition."""
-    parameters = None
-    while at < end:
-        letter = code[at : at + 1]
-        if letter == b"(":
-            closed = _closed(code, at, end)
-            if closed is None:
-                return None, None
-            parameters, at = (at, closed), closed
-            continue
-        if letter == b"{":
-            closed = _closed(code, at, end)
-            return parameters, None if closed is None else (at, closed)
-        if letter in b";=}":
-            return None, None
-        at += 1
-    return None, None
-
-
-def _closed(code: bytes, at: int, end: int) -> int | None:
-    """The offset behind the bracket that closes the one at `at`."""
-    depth = 0
-    for offset in range(at, end):
-        depth += (code[offset] in b"([{") - (code[offset] in b")]}")
-        if depth == 0:
-            return offset + 1
-    return None
-
-
-def _parameter_names(text: bytes) -> list[str] | None:
-    """The names in a list of parameters; None where one has none, or they are a pack."""
-    text = text.replace(b"\\\n", b" ").strip()
-    if not text or text == b"void":
-        return []
-    parts, depth, begin = [], 0, 0
-    for offset, letter in enumerate(text + b","):
-        depth += (letter in b"([{<") - (letter in b")]}>")
-        if letter == ord(",") and depth == 0:
-            parts.append(text[begin:offset].partition(b"=")[0].strip())
-            begin = offset + 1
-    names = []
-    for one in parts:
-        found = _NAME_OF_POINTER.search(one) or _NAME_OF_PARAMETER.search(one)
-        if found is None or b"..." in one or found.start() == 0:
-            return None
-        names.append(found[1].decode())
-    return names
+        names.append(handed_over(name) + ("..." if pack else ""))
+    yield _replaced(source, body, f"{{ {stub_call(names)} }}")
 
 
 def _replaced(source: Source, body: Node, text: str) -> ByteEdit:
@@ -220,7 +135,7 @@ def _launches(source: Source) -> Iterator[ByteEdit]:
     """`callee<<<…>>>` in code and in bodies of macros: the configuration before the callee, nothing behind it."""
     if b"<<<" not in source.data:
         return
-    code = _readable(source)
+    code = readable(source)
     at = code.find(b"<<<")
     while at >= 0:
         end = _closing(code, at + 3)
@@ -241,24 +156,6 @@ def _launches(source: Source) -> Iterator[ByteEdit]:
         yield ByteEdit(at, end + 3, "")
         yield ByteEdit(after, after, ")")
         at = code.find(b"<<<", end + 3)
-
-
-def _readable(source: Source) -> bytes:
-    """The code with comments and literals blanked, directives left: a macro's body may launch."""
-    text = bytearray(source.data)
-    for span in spans(source.data):
-        if span.kind == "directive":
-            inner = source.data[span.start : span.end]
-            for part in spans(inner.replace(b"#", b" ")):
-                if part.kind != "directive":
-                    _blank(text, span.start + part.start, span.start + part.end)
-        else:
-            _blank(text, span.start, span.end)
-    return bytes(text)
-
-
-def _blank(text: bytearray, start: int, end: int) -> None:
-    text[start:end] = re.sub(rb"[^\r\n]", b" ", bytes(text[start:end]))
 
 
 def _closing(code: bytes, at: int) -> int | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
-from wmmadiag.compile.names import demangle, qualified_name
-from wmmadiag.programs.host import MARKER
+from wmmadiag.compile.names import demangle, parameter_types, qualified_name
+from wmmadiag.programs.macro_kernels import MARKER
 
 _MACRO_LIKE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -40,6 +41,40 @@ def is_kernel(symbol: str, scopes: Mapping[str, Collection[str]]) -> bool:
         return all(one in rest for one in told)
 
     return any(fits(scope) for scope in scopes.get(base, ()))
+
+
+def without_namesakes(
+    kernels: Sequence[Symbol], scopes: Mapping[str, Collection[str]], counts: Mapping[str, Collection[int]]
+) -> list[Symbol]:
+    """Symbols without functions of the host that are called as a kernel is, in a scope of their own.
+
+    A kernel without a scope fits every scope, since a macro may have opened one. Where one of its name is in the scope
+    that the sources tell, another one is a kernel only if it takes as many arguments as one of that name does.
+
+    Args:
+        kernels: what `is_kernel` holds for.
+        scopes: by a kernel's plain name, the scopes in which the sources define one.
+        counts: by the same, the numbers of their parameters.
+    """
+
+    def exact(symbol: Symbol) -> bool:
+        inside, _, base = qualified_name(symbol.name).rpartition("::")
+        return inside in scopes.get(base or base_of(symbol.name), ())
+
+    told = {base_of(one.name) for one in kernels if exact(one)}
+    return [
+        one
+        for one in kernels
+        if (base := base_of(one.name)) not in told or exact(one) or _parameters_of(one.name) in counts.get(base, ())
+    ]
+
+
+def _parameters_of(symbol: str) -> int:
+    """How many parameters a function has."""
+    text = parameter_types(symbol) or "void"
+    depths = accumulate((letter in "([{<") - (letter in ")>]}") for letter in text)
+    commas = sum(letter == "," and depth == 0 for letter, depth in zip(text, depths, strict=True))
+    return 0 if text == "void" else commas + 1
 
 
 def of_macro(name: str) -> str:
