@@ -310,12 +310,13 @@ def _told_apart(draft: CardDraft, table: Mapping[str, int], numbers: dict[str, i
 def _several_turns(draft: CardDraft, numbers: dict[str, int], tile: int) -> None:
     """Give an extent that a block's threads step through a size of more than one turn, where that is no long run.
 
-    One that is gone through in tiles gets three: what is carried into the second alone is right in two.
+    One that is gone through in tiles gets three: what is carried into the second alone is right in two. What counts
+    matrices stays: tables in shared memory have room for so many, and each costs as much as the others.
     """
     turns = [*draft.strides.items(), *((symbol, 2 * step) for symbol, step in draft.steps.items())]
     for symbol, count in turns:
         own = symbol if symbol in numbers else _USUAL_NAME.get(symbol, "")
-        if own not in numbers or not numbers[own] <= count < _LONGEST_TURN:
+        if own not in numbers or not _COUNTED < numbers[own] <= count < _LONGEST_TURN:
             continue
         steps = [one for one in (*draft.tiles.get(symbol, ()), _steps(draft, symbol), tile) if one <= _LARGEST_TILE]
         step = math.lcm(*steps)
