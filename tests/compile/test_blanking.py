@@ -93,6 +93,14 @@ def test_a_name_brought_in_from_where_device_code_looks_stays() -> None:
     assert blanked(text).split("\n")[0].strip() == "using n::row; using n::column;"
 
 
+def test_a_name_of_a_type_from_where_device_code_looks_stays() -> None:
+    """What nothing uses may be what a mistake left out."""
+    text = "typedef n::row R; using C = n::column; typedef host::vector V; using S = std::string;\n"
+    used = "__device__ int f() { return n::value(std::size_t(1)); }\n"
+    assert blanked(text + used).split("\n")[0].strip() == "typedef n::row R; using C = n::column;"
+    assert not blanked(text + "__device__ int f() { return 1; }\n").split("\n")[0].strip()
+
+
 @pytest.mark.parametrize("text", DEVICE)
 def test_device_code_stays(text: str) -> None:
     around = f"int before() {{ return 1; }}\n{text}\nint after() {{ return 1; }}\n"

@@ -278,8 +278,10 @@ def _lead(one: _HostFile, item: Item) -> frozenset[str]:
 def _foreign(one: _HostFile, item: Item, known: _Known) -> bool:
     """Whether it names something in a namespace that none of these files declares.
 
-    A name that is brought in from a namespace that device code names is none: a change of the source may use it.
+    A name that is brought in from a namespace that device code names is none, and no other name of a type there: a
+    change of the source may use it. Of `std` the compiler has a part alone.
     """
     roots = {match.decode() for match in _ROOT.findall(one.source.code.code[item.start : item.end])}
     brought = item.node.type == "using_declaration"
-    return bool(roots - known.declared - (known.reached if brought else set()))
+    met = known.reached if brought else known.reached - {"std"} if item.kind == "alias" else frozenset()
+    return bool(roots - known.declared - met)

@@ -180,6 +180,17 @@ YIELDS = [
         "out[i * n + (threadIdx.x & 7)] = b[0]; }",
         "out[i * m + q] = a[0]; out[i * n + q]",
     ),
+    (
+        "magnitude",
+        "int i = threadIdx.x, j = m; float s = a[0] - alpha * (float)(i - j); out[0] = s;",
+        "* fabsf((float)(i - j))",
+    ),
+    ("magnitude", "int i = threadIdx.x, j = m; out[i - j] = a[0];", "out[abs(i - j)]"),
+    (
+        "magnitude",
+        "float s = 0.f; for (int i = 0; i < n; ++i) s = fmaxf(s, a[i]); out[0] = s;",
+        "fmaxf(s, fabsf(a[i]))",
+    ),
     ("regrouped_calls", "__half2 v, s, z; v = __hfma2(v, s, __hneg2(z));", "__hmul2(__hsub2(v, z), s)"),
     ("regrouped_calls", "__half2 v, s, z; v = __hmul2(__hsub2(v, z), s);", "__hfma2(v, s, __hneg2(z))"),
     ("regrouped_calls", "float x = fmaf(a[0], a[1], b[0]); out[0] = x;", "__fmul_rn(__fadd_rn(a[0], b[0]), a[1])"),
@@ -495,6 +506,7 @@ NEVER = [
     ),  # of four that nothing reads
     ("name_for_sums", "int q = threadIdx.x / 4; out[threadIdx.x & 7] = a[0]; out[threadIdx.x & 3] = b[0];", "out[q]"),
     ("regrouped_calls", "float x = fmaxf(a[0], a[1]); out[0] = x;", "__fmul_rn"),
+    ("magnitude", "float s = fabsf(a[0] - b[0]); out[0] = s;", "fabsf(fabsf"),
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("regrouped", "out[0] = b[0] - a[0] * alpha;", "(b[0] - a[0]) * alpha"),

@@ -107,6 +107,25 @@ def test_expressions_are_whole_and_insertions_are_empty() -> None:
                 assert edit.start == edit.end and edit.text.strip().endswith((";", "}")), change
 
 
+def copied_texts(body: str) -> list[str]:
+    texts = {"k.cu": kernel(body).encode()}
+    return [
+        " ".join(applied(texts, [one])["k.cu"].decode().split())
+        for one in changes(texts, "k")
+        if one.operator == "copied"
+    ]
+
+
+def test_a_statement_that_stands_twice_is_changed_in_both_places() -> None:
+    body = """float x = a[0], y = b[0];
+for (int d = 8; d > 0; d >>= 1) x += __shfl_xor_sync(~0u, x, d);
+for (int d = {}; d > 0; d >>= 1) y = fmaxf(y, __shfl_xor_sync(~0u, y, d));
+out[0] = x + y;"""
+    both = re.compile(r"int d = 16; d > 0; .* int d = 16; d > 0;")
+    assert any(both.search(one) for one in copied_texts(body.format(8)))
+    assert not copied_texts(body.format(4))
+
+
 def test_only_the_places_asked_for_are_changed() -> None:
     source = kernel(BODY)
     texts = {"k.cu": source.encode()}

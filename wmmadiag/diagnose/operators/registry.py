@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts
+from wmmadiag.diagnose.operators.copied import NAME as COPIED
+from wmmadiag.diagnose.operators.copied import Copied
 from wmmadiag.diagnose.operators.making import Draft
 from wmmadiag.diagnose.operators.places import Program, Range, program
 
@@ -87,14 +89,18 @@ def changes_of(held: Program, *, wider: bool = False, known: Iterable[Change] | 
     seen: set[tuple[Difference, ...]] = set()
     if wider:
         seen = {_differences(held.texts, one.edits) for one in (changes_of(held) if known is None else known)}
-    for name, run in all_operators(wider).items():
-        for draft in run(held):
-            if not held.may_change(draft.edits):
-                continue
-            key = _differences(held.texts, draft.edits)
-            if key and key not in seen:
-                seen.add(key)
-                yield Change(name, draft.edits, draft.kind, draft.role, draft.note)
+    drafts = ((name, draft) for name, run in all_operators(wider).items() for draft in run(held))
+    several: list[tuple[str, Draft]] = []  # they come last: an operator's own name for a change stays
+    alike = None if wider else Copied(held)
+    for name, draft in itertools.chain(drafts, several):
+        if not held.may_change(draft.edits):
+            continue
+        key = _differences(held.texts, draft.edits)
+        if key and key not in seen:
+            seen.add(key)
+            yield Change(name, draft.edits, draft.kind, draft.role, draft.note)
+            if alike is not None and name != COPIED:
+                several += [(COPIED, one) for one in alike.everywhere(draft)]
 
 
 Difference = tuple[str, int, int, str]

@@ -13,6 +13,10 @@ from wmmadiag.diagnose.operators.registry import operator
 _ALWAYS = ("sqrtf",)
 _ROLES = frozenset({"value", "denominator"})
 _PARTS = frozenset({"term", "factor"})
+_MAGNITUDES, _EXTREMES = (
+    frozenset({"abs", "fabs", "fabsf"}),
+    frozenset({"max", "min", "fmax", "fmin", "fmaxf", "fminf"}),
+)
 
 
 @operator
@@ -34,6 +38,23 @@ def application(program: Program) -> Iterator[Draft]:
         for name in functions if whole else uncalled if one.role in _PARTS else ():
             if not _calls(one, name):
                 yield replaced(one, Text(f"{name}({one.text})", precedence.POSTFIX), f"{name} of {one.text}")
+
+
+@operator
+def magnitude(program: Program) -> Iterator[Draft]:
+    """`abs(a - b)` for a difference, and `fabsf(x)` for a real number of which a greatest or a least is sought."""
+    for one in program.expressions:
+        around = one.parent
+        known = one.operator in _MAGNITUDES or (around is not None and around.operator in _MAGNITUDES)
+        if one.assigned or one.fixed or known:
+            continue
+        inner = one.operands[0] if one.kind == "cast" and len(one.operands) == 1 else one
+        difference = inner.kind == "binary" and inner.operator == "-" and not inner.type.address
+        extreme = around is not None and around.kind == "call" and around.operator in _EXTREMES
+        if one.type.kind == "float" and one.kind not in ("literal", "list", "assignment") and (difference or extreme):
+            yield replaced(one, Text(f"fabsf({one.text})", precedence.POSTFIX), f"magnitude of {one.text}")
+        elif one.type.kind == "integer" and difference and one is inner:
+            yield replaced(one, Text(f"abs({one.text})", precedence.POSTFIX), f"magnitude of {one.text}")
 
 
 def _uncalled(program: Program) -> Iterator[str]:
