@@ -102,7 +102,7 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     for part in score_rows(q4, k4, scale=scale, terms=terms):
         where = (*part.head, part.rows)
         v64 = v4[part.kv_head].astype(np.float64)
-        error_o[where], error_lse[where] = _rows(part, v64, o4[where], scale, model, terms, parameters)
+        error_o[where], error_lse[where] = errors_of_rows(part, v64, o4[where], scale, model, terms, parameters)
     empty = np.isneginf(expected["lse"])
     error_o = error_o.reshape(expected["o"].shape)
     error_lse = error_lse.reshape(expected["lse"].shape)
@@ -118,7 +118,7 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     return judged
 
 
-def _rows(
+def errors_of_rows(
     part: ScoreRows,
     v: rounding.Doubles,
     o: rounding.Doubles,

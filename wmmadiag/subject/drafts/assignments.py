@@ -6,6 +6,7 @@ its own assignment, and under no other but by what the operation itself leaves e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, permutations, product
@@ -246,14 +247,17 @@ def _is_counted(drafted: CardDraft, argument: DraftArgument, kernel: SourceKerne
 
 def _layouts(drafted: CardDraft, operation: str) -> Iterator[Mapping[str, str]]:
     """The axes that an array may have which is spread over the others, all of them first: a mask is one of keys."""
-    role = next((one.role for one in drafted.arguments if one.layout == TODO), "")
-    if not role:
+    held = next((one for one in drafted.arguments if one.layout == TODO), None)
+    if held is None:
         yield {}
         return
+    role, masks = held.role, re.search("mask|pad", held.parameter.name, re.IGNORECASE) is not None
     axes = OPERATIONS[operation].roles[role].axes
     for count in range(len(axes), 1, -1):
         for chosen in combinations(axes, count):
             if role == "mask" and axes[-1] not in chosen:
+                continue
+            if masks and "H" in chosen and not {"B", "S"} & {*chosen}:  # which keys are there is the same for all heads
                 continue
             yield {role: "".join(chosen)}
 

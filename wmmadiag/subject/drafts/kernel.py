@@ -144,6 +144,15 @@ def with_types(source: GivenSource, kernel: SourceKernel, types: Mapping[str, st
     return replace(host, runs=found, types=around)
 
 
+def _names_to_choose(kernels: Sequence[str], host: HostRead) -> str:
+    """The kernels, and the functions of the host that launch several of them, for a message."""
+    several = dict.fromkeys(
+        run.machine.root for run in host.runs if len(run.launches) > 1 and run.machine.root != "main"
+    )
+    both = {"kernels": [*kernels], "functions that launch several of them": [*several]}
+    return "\n".join(f"{what}: {', '.join(names)}" for what, names in both.items() if names)
+
+
 def read_kernel(
     source: GivenSource,
     host: HostRead | None = None,
@@ -181,8 +190,8 @@ def read_kernel(
     if not declared:
         raise ConfigurationError(
             f"{source.path}: no kernel '{entry}'" if entry else f"{source.path}: the source has no kernel",
-            detail="kernels: " + ", ".join(names) if names else "",
-            hint="name one of the kernels above"
+            detail=_names_to_choose(names, host) if names else "",
+            hint="name one of those above"
             if names
             else "the source must define a __global__ function, or include it from a folder that -I names",
         )
