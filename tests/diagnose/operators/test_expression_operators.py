@@ -170,6 +170,12 @@ YIELDS = [
     ("number", "out[0] = a[0] * 0.5f;", "a[0] * 1.0f"),
     ("operation", "int r = threadIdx.x; out[r + 16 + n] = a[0];", "out[r * 16 + n]"),
     ("factor_more", "int r = threadIdx.x; out[r] = a[r] + b[r * 24];", "a[r * 24]"),
+    (
+        "variable",
+        "const int held = (m + 15) / 16, u = sizes.rows + sizes.cols, w = threadIdx.x; float f = sizes.scale;"
+        " out[w * held + u] = f;",
+        "out[w * sizes.stride + u]",
+    ),
     ("first_use", "const int ratio = n / 2; int h = blockIdx.x; out[h * m] = a[h];", "out[h / ratio * m]"),
     ("first_use", "const int ratio = n / 2; int h = blockIdx.x + m; out[h] = a[h];", "out[h % ratio] = a[h]"),
     ("first_use", "const int left = n - 2; int h = blockIdx.x + m; out[h] = a[h];", "h = min(blockIdx.x + m, left);"),

@@ -62,7 +62,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
     beside: Set[str] = pool.slots.get(slot(one), set())
     near = {name for whole in one.statement.expressions for name in whole.names}
     senseless = {one.text, _compared_with(one)}
-    holding, made = _holding(one), pool.made_of.get(one.text)
+    holding, made, unread = _holding(one), pool.made_of.get(one.text), pool.unread_members(one)
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if atom.text in senseless or not _fits(one, atom):
@@ -74,7 +74,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         if roles is None and not atom.root and not atom.constant and not _built_in(one):
             continue  # an axis of the launch that nothing uses
         likely = 2 * (bool(of) and atom.text.startswith(of))
-        likely += _unused(atom, roles, scope) + 3 * (atom.text in idle)
+        likely += _unused(atom, roles, scope) + 3 * (atom.text in idle) + 3 * (atom.text in unread)
         likely += (roles is not None and one.role in roles) + 3 * (atom.text in holding)
         likely += 2 * (atom.text in beside) + (atom.text in near or atom.text in counters)
         of_it = one.text in pool.made_of.get(atom.root, ())

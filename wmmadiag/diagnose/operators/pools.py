@@ -12,6 +12,8 @@ from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 
 _MOST_NUMBERS = 4
+MOST_UNREAD = 3
+"""Names that nothing reads and that were made for something: of more, they were not made for this kernel."""
 
 
 Slot = tuple[str, str, int]
@@ -40,6 +42,7 @@ class Pools:
         self._numbers: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         self._scoped: dict[str, Atom] = {}
         self._seen: dict[int, list[Atom]] = {}
+        self._unread: dict[int, frozenset[str]] = {}
         # Variables, by what their initial values are made of.
         self.made_of: dict[str, set[str]] = defaultdict(set)
         self.signed: set[str] = set()  # those that an array has, or that are differences: they may be below nought
@@ -85,6 +88,17 @@ class Pools:
                 atoms.append(atom)
         self._seen[id(scope)] = atoms
         return atoms
+
+    def unread_members(self, one: Expression) -> frozenset[str]:
+        """The members visible where an expression stands that nothing reads; none where there are many: then the kernel
+        is one of several that their class was made for."""
+        atoms = self.at(one)
+        if id(atoms) not in self._unread:
+            found = [atom for atom in atoms if atom.root not in ("", atom.text) and atom.text not in self.roles]
+            self._unread[id(atoms)] = (
+                frozenset(atom.text for atom in found) if len(found) <= MOST_UNREAD else frozenset()
+            )
+        return self._unread[id(atoms)]
 
     def alike(self, number: Expression) -> list[str]:
         """Other numbers of the program that are used as this one is, the most frequent first."""

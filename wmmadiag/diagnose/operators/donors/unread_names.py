@@ -9,11 +9,9 @@ from wmmadiag.diagnose.operators.candidates import in_own_array
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
-from wmmadiag.diagnose.operators.pools import Atom, pools
+from wmmadiag.diagnose.operators.pools import MOST_UNREAD, Atom, pools
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST = 3
-"""Names that nothing reads: where there are more, the kernel is one of several that they were made for."""
 _WHOLE, _REAL = ("/", "*", "%", "+", "-"), ("*", "/", "+", "-")
 _NO_VALUES = frozenset({"literal", "list", "assignment", "conditional"})
 
@@ -51,7 +49,7 @@ def _idle(visible: Sequence[Atom], read: Set[str], local: Set[str]) -> Sequence[
     found = [atom for atom in numbers if atom.text in local or (atom.root and not atom.varying and not atom.constant)]
     own = [atom for atom in found if atom.root == atom.text]
     for few in (found, own, [atom for atom in own if atom.text in local]):
-        if len(few) <= _MOST:
+        if len(few) <= MOST_UNREAD:
             return few
     return ()
 
