@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +77,8 @@ def _lines(run: CaseRun) -> set[Line] | None:
 
 def _executed(case: BoundCase, kernel: EmulatedKernel) -> set[Line] | None:
     seen = _Executed()
-    options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=seen)
     with contextlib.suppress(WmmadiagError):
-        EmulatedKernel(kernel.kernel, options).launch(case.launch)
+        kernel.observed(case.launch, seen)
     if seen.count > _MOST:
         return None
     places = (own_place(kernel.kernel.place(at)) for at in seen.found)

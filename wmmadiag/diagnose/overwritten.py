@@ -8,7 +8,7 @@ earlier read is older than it was meant to be: it may do no harm, and hides that
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,8 @@ def shared_use(case: BoundCase, kernel: EmulatedKernel) -> SharedUse:
         case: that it runs, with fresh arrays.
     """
     seen = SharedUse()
-    options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=seen)
     with contextlib.suppress(WmmadiagError):
-        EmulatedKernel(kernel.kernel, options).launch(case.launch)
+        kernel.observed(case.launch, seen)
     return seen
 
 

@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -121,9 +121,8 @@ def watched(case: BoundCase, kernel: EmulatedKernel, blocks: Sequence[int]) -> W
     """Run a case, and listen to some of its blocks; what it did before it died is kept."""
     arrays = tuple(one.start for one in kernel.named_memory(case.launch) if one.space == "global" and one.size)
     watch = Watch(kernel, frozenset(blocks), arrays=arrays)
-    options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=watch)
     with contextlib.suppress(WmmadiagError):
-        EmulatedKernel(kernel.kernel, options).launch(case.launch)
+        kernel.observed(case.launch, watch)
     return watch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -214,6 +214,14 @@ class EmulatedKernel:
                 fault.output = result["output"].decode("utf-8", "replace")
             raise fault
         raise budget_error(result["outcome"], result["standings"], view, options.budget.instructions, limit)
+
+    def observed(self, launch: Launch, observer: object) -> None:
+        """Run a launch with an observer, block after block and without checks; what this kernel knows of runs stays.
+
+        Raises: as `launch`.
+        """
+        options = replace(self.options, threads=1, checks=(), check_table=(), observer=observer)
+        EmulatedKernel(self.kernel, options).launch(launch)
 
     @property
     def names(self) -> ArrayNames:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,8 +40,7 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
     """
     address = element_address(case, kernel, role, index)
     recorder = BlockRecorder(address)
-    options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=recorder)
-    EmulatedKernel(kernel.kernel, options).launch(case.launch)
+    kernel.observed(case.launch, recorder)
     recorder.close()
     if recorder.found is None:
         raise ConfigurationError(f"nothing stored {role}{list(index)}", hint="see which blocks cover this element")

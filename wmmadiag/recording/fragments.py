@@ -7,7 +7,7 @@ addresses differ is drawn, lane by lane (`wmmadiag.fragments`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ from wmmadiag import backends
 from wmmadiag.checks.naming import element_name, thread_name, user_line
 from wmmadiag.checks.registry import Context
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind, MemorySpace, lanes_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.fragments.map import ELEMENT_BITS
@@ -149,10 +148,9 @@ def _loads(run: CaseRun, bound: BoundCase, line: int) -> _Seen:
         if node.op == "wmma.load" and user_line(context, pc).line == line
     )
     observer = _Loads(wanted)
-    options = replace(kernel.options, observer=observer, checks=(), check_table=(), threads=1)
     try:
         if wanted:
-            EmulatedKernel(kernel.kernel, options).launch(bound.launch)
+            kernel.observed(bound.launch, observer)
     except (_Enough, WmmadiagError):
         pass
     return observer.seen, context

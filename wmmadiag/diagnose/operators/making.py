@@ -112,12 +112,11 @@ def inserted_after(one: Statement, text: str, note: str, role: str) -> Draft:
     return Draft((edit,), "static" if one.unit.anywhere else "insertion", role, note)
 
 
-def put_after(one: Statement, text: str, note: str, role: str = "initial value") -> Draft:
+def put_after(one: Statement, text: str, note: str) -> Draft:
     """Statements put after another one, with braces around both where it stands alone."""
     if one.braced:
-        return inserted_after(one, text, note, role)
-    source = one.source
-    return statement_replaced(one, f"{{ {source} {text} }}", note, role)
+        return inserted_after(one, text, note, "initial value")
+    return statement_replaced(one, f"{{ {one.source} {text} }}", note, "initial value")
 
 
 def indent(one: Statement) -> str:
