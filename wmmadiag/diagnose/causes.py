@@ -17,7 +17,6 @@ from wmmadiag.diagnose.meeting import function_at, ordered_by, waiting
 from wmmadiag.diagnose.names import ORDERS, REFUSED, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.proof import doubts, moves_what_is_put_in, other_end
-from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.watched import blocks_of
@@ -85,11 +84,11 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         elif other is None and last and best.tried.also and change is best.tried.ranked.change:
             other = Place(*best.tried.also[0])  # or anywhere between
         elif other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
-            other = next((_line(one) for one in best.alike if one.ranked.line != line), None)
+            other = next((Place(*one.ranked.line) for one in best.alike if one.ranked.line != line), None)
         elif other is None:
             other = _behind(found, change, line)
         if rivals and last and verdict == "likely" and early is None:
-            other = _at(rivals[0])  # where the runs first differ is among the evidence
+            other = Place(*rivals[0].line)  # where the runs first differ is among the evidence
         said = place_of(refused.place) if refused is not None else None
         if said is not None and (said.file, said.line) != line:
             other = said
@@ -145,14 +144,6 @@ def _behind(found: Examined, change: Change, line: tuple[str, int]) -> Place | N
     return Place(line[0], below) if below != line[1] else None
 
 
-def _at(one: Confirmed) -> Place:
-    return _line(one.tried)
-
-
-def _line(one: Tried) -> Place:
-    return Place(*one.ranked.line)
-
-
 def _sentence(name: Name, change: Change, difference: Difference | None, departure: str) -> str:
     """What is wrong, in one sentence."""
     if difference is not None:
@@ -189,10 +180,10 @@ def _evidence(
         yield f"{difference.place}: the first access that differs between the kernel and the changed kernel"
     yield from against
     for one in rivals[:_READINGS]:
-        yield f"a change at {_at(one)} mends it as well: {one.tried.ranked.change.note}"
+        yield f"a change at {Place(*one.line)} mends it as well: {one.tried.ranked.change.note}"
     for one in [one for one in found.answers if one.right and one.intrusive and not best.intrusive][:_READINGS]:
         share = f"{one.altered:.0%} of what the kernel reads and writes"
-        yield f"a change at {_at(one)} mends it as well, but alters {share}: {one.tried.ranked.change.note}"
+        yield f"a change at {Place(*one.line)} mends it as well, but alters {share}: {one.tried.ranked.change.note}"
 
 
 def _readings(best: Confirmed) -> Iterator[str]:
@@ -284,7 +275,7 @@ def _instead(found: Examined, first: CaseRun) -> str:
 def _partly(found: Examined, first: CaseRun, best: Confirmed) -> Cause:
     """A change that mends the failing case, but not every case."""
     change = best.tried.ranked.change
-    name, place = name_of(change), _at(best)
+    name, place = name_of(change), Place(*best.line)
     failing = next(run for run in best.runs if not run.passed)
     return Cause(
         name=name.id,

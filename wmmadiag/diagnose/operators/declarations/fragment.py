@@ -23,10 +23,10 @@ _TYPES = ("float", "half")
 def fragment(program: Program) -> Iterator[Draft]:
     """Another layout, use or element type of a fragment; of all fragments that one declaration or alias is for."""
     listed = [(one, part) for one in declarations(program) for part in arguments(one)]
-    types = dict.fromkeys([*_TYPES, *(_text(one, part[4]) for one, part in listed if len(part) > 4)])
+    types = dict.fromkeys([*_TYPES, *(one.unit.source.words(part[4]) for one, part in listed if len(part) > 4)])
     for one, parts in listed:
         for number, part in enumerate(parts):
-            text = _text(one, part)
+            text = one.unit.source.words(part)
             scope, _, plain = text.rpartition("::")
             for family in ENUMERATORS:
                 for other in family if plain in family else ():
@@ -44,7 +44,7 @@ def _by_alias(program: Program) -> Iterator[Draft]:
     known = program.reader.types.aliases_of("fragment")
     for one in program.statements if len(known) > 1 else ():
         node = field(one.node, "type") if one.kind == "declaration" else None
-        held = known.get(_text(one, node).rpartition("::")[2]) if node is not None else None
+        held = known.get(one.unit.source.words(node).rpartition("::")[2]) if node is not None else None
         if node is None or held is None:
             continue
         for name, other in known.items():
@@ -57,7 +57,7 @@ def _by_alias(program: Program) -> Iterator[Draft]:
 
 def _changed(one: Statement, part: Node, text: str, role: str) -> Draft:
     edit = one.unit.edit(part.start_byte, part.end_byte, text)
-    return Draft((edit,), "static", role, f"{text} for {_text(one, part)}")
+    return Draft((edit,), "static", role, f"{text} for {one.unit.source.words(part)}")
 
 
 def declarations(program: Program) -> Iterator[Statement]:
@@ -72,9 +72,5 @@ def arguments(one: Statement) -> Iterator[list[Node]]:
     kind = field(one.node, "type")
     for held in descendants(kind, "template_type") if kind is not None else ():
         name, listed = field(held, "name"), field(held, "arguments")
-        if name is not None and listed is not None and _text(one, name) == "fragment":
+        if name is not None and listed is not None and one.unit.source.words(name) == "fragment":
             yield [part for part in listed.named_children if part.type != "comment"]
-
-
-def _text(one: Statement, node: Node) -> str:
-    return one.unit.source.words(node)

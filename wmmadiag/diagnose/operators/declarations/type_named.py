@@ -33,11 +33,11 @@ def type_named(program: Program) -> Iterator[Draft]:
     fragments = program.reader.types.aliases_of("fragment")
     given: dict[_Slot, dict[str, Type]] = defaultdict(dict)
     for one, node, slot in found:
-        kind = program.reader.types.read(_text(one, node))
+        kind = program.reader.types.read(one.unit.source.words(node))
         if slot is not None and kind.kind not in ("named", "unknown"):  # what a template's own parameter is called
-            given[slot].setdefault(_text(one, node), kind)
+            given[slot].setdefault(one.unit.source.words(node), kind)
     for one, node, slot in found:
-        text = _text(one, node)
+        text = one.unit.source.words(node)
         for other in dict.fromkeys((*_of_set(text), *_alike(fragments, text), *_elsewhere(given, slot, text))):
             edit = one.unit.edit(node.start_byte, node.end_byte, other)
             role = "layout" if text in TYPES[0] or text in fragments else "template argument"
@@ -76,7 +76,7 @@ def _named(program: Program) -> Iterator[tuple[Statement, Node, _Slot | None]]:
                 yield from ((one, node, None) for node in _plain(kind))
             for listed in descendants(around, *_HOLDING):
                 held = field(listed.parent, "name") if listed.parent is not None else None
-                name = _text(one, held) if held is not None else ""
+                name = one.unit.source.words(held) if held is not None else ""
                 parts = [part for part in listed.named_children if part.type != "comment"]
                 for number, part in enumerate(parts if name not in _CASTS else ()):
                     slot = (
@@ -99,7 +99,3 @@ def _plain(node: Node) -> list[Node]:
         if node.type == "template_type":
             return []
         node = held
-
-
-def _text(one: Statement, node: Node) -> str:
-    return one.unit.source.words(node)

@@ -20,16 +20,12 @@ def exchanged(program: Program) -> Iterator[Draft]:
     """Any two names, or two operations on whole numbers, of one statement exchanged."""
     for statement in program.statements:
         parts = [one for one in statement.own_parts() if not one.assigned and not one.fixed]
-        for kind in (_name, _operation):
+        for kind in (replaceable, _operation):
             for first, second in itertools.combinations([one for one in parts if kind(one)][:_MOST], 2):
                 apart = first.end <= second.start or second.end <= first.start
                 if apart and first.text != second.text and first.type.takes(second.type):
                     note = f"{first.text} and {second.text} exchanged"
                     yield several([(first, text_of(second)), (second, text_of(first))], note)
-
-
-def _name(one: Expression) -> bool:
-    return replaceable(one)
 
 
 def _operation(one: Expression) -> bool:
