@@ -134,6 +134,10 @@ class Expression:
         """The whole expression that it is a part of."""
         return self if self.parent is None else self.parent.outermost
 
+    def base(self, *kinds: ExpressionKind) -> Expression:
+        """What it is an element or member of, through all that are of some kinds."""
+        return self.operands[0].base(*kinds) if self.kind in kinds else self
+
     def under(self) -> Iterator[Expression]:
         """Itself and all its parts, in the order of the text."""
         yield self

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from wmmadiag.csource import precedence
 from wmmadiag.csource.scalars import scalar_named
 from wmmadiag.diagnose.operators.comparisons import Comparisons, comparisons, coordinates_in, varying_names
-from wmmadiag.diagnose.operators.expressions.identity import base_name, extremes_begun_with
+from wmmadiag.diagnose.operators.expressions.identity import extremes_begun_with
 from wmmadiag.diagnose.operators.making import Draft, Text, indent, replaced, statement_replaced, text_of
 from wmmadiag.diagnose.operators.model import Body, Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -85,7 +85,7 @@ def value_guarded(program: Program) -> Iterator[Draft]:
                     text = f"{name} == {other} ? {nought} : {one.text}"
                     yield replaced(one, Text(text, precedence.CONDITIONAL), f"{nought} where {name} is {other}")
         kept = (part for part in one.under() if nought and part.kind in _PLACES and part.type.kind == "float")
-        for place, name in dict.fromkeys((part.text, base_name(part)) for part in kept):
+        for place, name in dict.fromkeys((part.text, part.base("subscript").text) for part in kept):
             for start in begun.get(name, ()):
                 text = f"{place} == {start} ? {nought} : {one.text}"
                 yield replaced(one, Text(text, precedence.CONDITIONAL), f"{nought} where {place} is {start}")

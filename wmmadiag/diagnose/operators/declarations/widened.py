@@ -55,17 +55,10 @@ def _converted(one: Expression, names: set[str]) -> Iterator[TextEdit]:
     if one.kind != "call" or len(one.operands) != 1 or (one.parent is None and one.operator != _TO_SINGLE):
         return
     inner, around = one.operands[0], one.parent
-    if one.operator == _TO_SINGLE and _of(inner) in names:
+    if one.operator == _TO_SINGLE and inner.base("subscript", "member").text in names:
         yield in_place_of(one, text_of(inner))
     elif one.operator in _TO_HALF and around is not None:
         fills = around.kind == "call" and around.operator == FILL and one.number == 1
         sets = around.kind == "assignment" and one.number == 1
-        if (fills or sets) and _of(around.operands[0]) in names:
+        if (fills or sets) and around.operands[0].base("subscript", "member").text in names:
             yield in_place_of(one, text_of(inner))
-
-
-def _of(one: Expression) -> str:
-    """The array or fragment that an element is of."""
-    while one.kind in ("subscript", "member"):
-        one = one.operands[0]
-    return one.text

@@ -59,8 +59,8 @@ def begun_with(program: Program) -> Mapping[str, Sequence[str]]:
     for one in program.all_expressions():
         listed = program.functions.get(one.operator, ()) if one.kind == "call" else ()
         for parameter, given in zip(listed[0].parameters if listed else (), one.operands, strict=False):
-            if parameter.reference and parameter.name in found and base_name(given) != parameter.name:
-                found.setdefault(base_name(given), {}).update(found[parameter.name])
+            if parameter.reference and parameter.name in found and given.base("subscript").text != parameter.name:
+                found.setdefault(given.base("subscript").text, {}).update(found[parameter.name])
     return {name: tuple(texts) for name, texts in found.items()}
 
 
@@ -81,7 +81,7 @@ def _accumulated(one: Expression) -> Iterator[tuple[str, str]]:
     """The variable or array that a statement accumulates in, and how: `x += …`, `x = max(x, …)`, `if (… > x) x = …`."""
     if one.kind != "assignment" or not one.operands or one.operands[0].kind not in _NAMED:
         return
-    target, name = one.operands[0], base_name(one.operands[0])
+    target, name = one.operands[0], one.operands[0].base("subscript").text
     if one.operator in _IDENTITIES:
         yield name, one.operator
     for part in one.operands[1].under():
@@ -106,11 +106,4 @@ def _begun(one: Expression) -> str:
         declared = one.statement.declares
         return declared[0].name if one.statement.kind == "declaration" and len(declared) == 1 else ""
     sets = one.parent.kind == "assignment" and one.parent.operator == "=" and one.number == 1
-    return base_name(one.parent.operands[0]) if sets else ""
-
-
-def base_name(one: Expression) -> str:
-    """The variable or array that an expression is an element of, or is."""
-    while one.kind == "subscript":
-        one = one.operands[0]
-    return one.text
+    return one.parent.operands[0].base("subscript").text if sets else ""

@@ -17,7 +17,7 @@ def combined(program: Program) -> Iterator[Draft]:
     all that stand there in a row; after `x = s[i]` of a sum `s[i]`, and before what uses an `s[i]` otherwise."""
     pool = pools(program)
     rows = _exchanges(program)
-    summed = {_base(one).text for one in program.all_expressions() if _adds_to(one)}
+    summed = {one.base("subscript").text for one in program.all_expressions() if _adds_to(one)}
     for statement in program.statements:
         if statement.kind == "declaration" and statement.braced:
             yield from _of_sum(statement, summed, rows)
@@ -85,7 +85,12 @@ def warp_wide(program: Program) -> Iterator[Draft]:
 def _of_sum(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expression]]) -> Iterator[Draft]:
     """`x += g(x)` after a declaration that takes an element of an array that something is added to."""
     value = statement.expressions[0] if len(statement.expressions) == 1 and len(statement.declares) == 1 else None
-    if value is None or value.kind != "subscript" or value.type.kind != "float" or _base(value).text not in summed:
+    if (
+        value is None
+        or value.kind != "subscript"
+        or value.type.kind != "float"
+        or value.base("subscript").text not in summed
+    ):
         return
     name = statement.declares[0].name
     for row in rows:
@@ -97,10 +102,10 @@ def _of_sum(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expr
 def _of_element(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expression]]) -> Iterator[Draft]:
     """`s[i] += g(s[i])` before a statement that only reads a sum."""
     parts = list(statement.own_parts())
-    if any(part.assigned and _base(part).text in summed for part in parts):
+    if any(part.assigned and part.base("subscript").text in summed for part in parts):
         return
-    read = {part.text: part for part in parts
-            if part.kind == "subscript" and part.type.kind == "float" and _base(part).text in summed}  # fmt: skip
+    elements = [part for part in parts if part.kind == "subscript" and part.type.kind == "float"]
+    read = {part.text: part for part in elements if part.base("subscript").text in summed}
     for name in read:
         for row in rows:
             texts = [_renamed(one, one.operands[1], name) for one in row]
@@ -115,12 +120,6 @@ def _adds_to(one: Expression) -> bool:
         return False
     value = around.operands[-1]
     return around.operator == "+=" or (around.operator == "=" and value.operator == "+")
-
-
-def _base(one: Expression) -> Expression:
-    while one.kind == "subscript":
-        one = one.operands[0]
-    return one
 
 
 def _exchanges(program: Program) -> list[Sequence[Expression]]:

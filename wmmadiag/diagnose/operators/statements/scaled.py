@@ -259,10 +259,7 @@ def _beside(program: Program) -> Iterator[tuple[list[Expression], _Heads]]:
             for one in whole.under():
                 head = _heads(one) if one.kind == "subscript" and one.type.kind == "float" and not one.fixed else ()
                 if head:
-                    base = one
-                    while base.kind == "subscript":
-                        base = base.operands[0]
-                    held.setdefault((base.text, head), {}).setdefault(one.text, one)
+                    held.setdefault((one.base("subscript").text, head), {}).setdefault(one.text, one)
         for (_, head), found in held.items():
             key = head, tuple(found)
             if 1 < len(found) <= _MOST_BESIDE and key not in seen:

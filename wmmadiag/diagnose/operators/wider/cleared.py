@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from wmmadiag.csource.types import Type
 from wmmadiag.diagnose.operators.declarations.of_each_warp import numbers_of_warps
 from wmmadiag.diagnose.operators.making import Draft, inserted_before
-from wmmadiag.diagnose.operators.model import Body, Expression, Statement
+from wmmadiag.diagnose.operators.model import Body, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
@@ -59,7 +59,12 @@ def _rows(body: Body, warps: set[str]) -> dict[str, set[str]]:
     for statement in body.statements:
         values = {id(value): variable.name for variable, value in statement.initial_values()}
         for one in statement.own_parts():
-            if one.kind == "subscript" and one.operands[1].text in warps and _array(one.type) and _base(one) in shared:
+            if (
+                one.kind == "subscript"
+                and one.operands[1].text in warps
+                and _array(one.type)
+                and one.base("subscript", "member").text in shared
+            ):
                 found.setdefault(one.text, {one.text}).update({values[id(one)]} if id(one) in values else ())
     return found
 
@@ -71,7 +76,7 @@ def _arrays(body: Body) -> dict[str, Statement]:
     found: dict[str, Statement] = {}
     for statement in body.root.children:
         for one in statement.all_parts():
-            if _array(one.type) and _base(one) in shared and one.kind in ("name", "member"):
+            if _array(one.type) and one.base("subscript", "member").text in shared and one.kind in ("name", "member"):
                 found.setdefault(one.text, statement)
     return found
 
@@ -82,9 +87,3 @@ def _array(kind: Type) -> bool:
         if kind.kind != "array":
             return kind.arithmetic
     return False
-
-
-def _base(one: Expression) -> str:
-    while one.kind in ("member", "subscript"):
-        one = one.operands[0]
-    return one.text
