@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source
-from wmmadiag.diagnose.watched import Line, LineShift, fresh
+from wmmadiag.diagnose.watched import Line, LineShift, both_texts, fresh
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import own_place
@@ -56,12 +54,7 @@ def bypassed(first: CaseRun, mended: CaseRun, sources: Mapping[str, Source], tex
     before, after = _lines(first), _lines(mended)
     if before is None or after is None:
         return set()
-    pairs = {
-        file: (source.data.decode("utf-8", "replace"), changed)
-        for file, source in sources.items()
-        if (changed := texts.get(Path(file).resolve())) is not None
-    }
-    shift = LineShift(pairs)
+    shift = LineShift(both_texts(sources, texts))
     return {
         line for line in before if line[0] in sources and (new := shift.forth(line)) is not None and new not in after
     }
@@ -69,7 +62,7 @@ def bypassed(first: CaseRun, mended: CaseRun, sources: Mapping[str, Source], tex
 
 def _lines(run: CaseRun) -> set[Line] | None:
     """The lines that a run executes, with those of the calls that led there; None where that is not known."""
-    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    kernel = run.emulated
     if kernel is None or run.bound is None:
         return None
     return _executed(fresh(run.bound), kernel)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Level
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
@@ -19,7 +18,7 @@ from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.proof import doubts, moves_what_is_put_in, other_end
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
-from wmmadiag.diagnose.watched import blocks_of
+from wmmadiag.diagnose.watched import blocks_of, both_texts
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place, own_place
 from wmmadiag.results.diagnosis import Cause, Fix, Verdict
@@ -242,22 +241,16 @@ def _difference(found: Examined, first: CaseRun, best: Confirmed) -> Difference 
     if best.shape is not None:
         return None
     mended = next((run for run in best.runs if run.result.case == first.result.case and run.kernel is not None), None)
-    one = emulator_of(first.kernel) if first.kernel is not None else None
-    two = emulator_of(mended.kernel) if mended is not None and mended.kernel is not None else None
+    one, two = first.emulated, mended.emulated if mended is not None else None
     if one is None or two is None or mended is None or mended.bound is None:
         return None
     case = mended.bound
-    texts = {
-        file: (source.data.decode("utf-8", "replace"), best.texts.get(Path(file).resolve(), ""))
-        for file, source in found.sources.items()
-    }
-    changed = {file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]}
     try:
         return first_difference(
             lambda: bind(case.card, case.case, case.variant, seed=case.seed, inputs=case.distribution),
             one,
             two,
-            changed,
+            both_texts(found.sources, best.texts),
             blocks_of(case.launch),
         )
     except WmmadiagError:

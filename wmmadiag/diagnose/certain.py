@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import parse
@@ -85,7 +84,7 @@ def _trap(run: CaseRun) -> CompileNote | None:
 
 def _static_arrays(run: CaseRun) -> Iterator[tuple[int, str, Place]]:
     """(bytes, name, where it is declared) of the static shared arrays of a kernel."""
-    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    kernel = run.emulated
     if kernel is None or run.compilation is None:
         return
     sizes = kernel.static_arrays()

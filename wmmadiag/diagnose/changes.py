@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Kind = Literal["expression", "statement", "insertion", "static"]
@@ -67,6 +68,11 @@ def applied(texts: Texts, changes: Sequence[Change]) -> dict[str, bytes]:
             raise ValueError(f"no text of {file}")
         made[file] = _edited(texts[file], [edit for edit in edits if edit.file == file])
     return made
+
+
+def by_path(texts: Texts) -> dict[Path, str]:
+    """Texts as a bench runs a source with them: by resolved path, with bytes that are no UTF-8 kept."""
+    return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in texts.items()}
 
 
 def _edited(text: bytes, edits: Sequence[TextEdit]) -> bytes:

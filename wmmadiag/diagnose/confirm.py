@@ -6,12 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.nodes import LOOPS, ancestors, at, called, descendants
 from wmmadiag.csource.tree import Source, parse
-from wmmadiag.diagnose.changes import Change, applied
+from wmmadiag.diagnose.changes import Change, applied, by_path
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.evidence import clean
 from wmmadiag.diagnose.excerpts import statement_lines
@@ -120,8 +118,7 @@ def confirmed(
         for one in group[: most if place == _ANYWHERE else _ALIKE]:
             if len(found) >= most:
                 break
-            changed = {Path(file).resolve(): text.decode("utf-8", "surrogateescape")
-                       for file, text in applied(texts, [one.ranked.change]).items()}  # fmt: skip
+            changed = by_path(applied(texts, [one.ranked.change]))
             runs = tuple(_runs(bench, cases, baseline, changed))
             score = after_trial(one.ranked, one.outcome, _work_before(baseline))
             others = [other for other in group if other is not one]
@@ -201,7 +198,7 @@ def share_altered(before: Counter[Touch] | None, mended: CaseRun) -> float:
 
 def touched(run: CaseRun) -> Counter[Touch] | None:
     """What the kernel of a run touches; None where that cannot be seen."""
-    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    kernel = run.emulated
     old = run.bound
     if kernel is None or old is None:
         return None

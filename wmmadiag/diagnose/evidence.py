@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from wmmadiag.checks.races import LATENT
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts
@@ -29,7 +28,7 @@ def clean(run: CaseRun) -> bool:
 
 def traced(bench: Workbench, run: CaseRun) -> tuple[ProvenanceRun | None, str]:
     """Where the elements of a case come from, or why that is not known."""
-    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    kernel = run.emulated
     if kernel is None:
         return None, "only the emulator can follow elements" if run.kernel is not None else ""
     if run.bound is None or run.verdict is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.diagnose.frugal import overlaps
 from wmmadiag.diagnose.hard import overflows
 from wmmadiag.diagnose.idle import idle_blocks
@@ -55,7 +54,7 @@ def passes(bench: Workbench, texts: Texts, case: Case) -> bool | None:
 
 def _shared_otherwise(first: CaseRun, mended: CaseRun) -> str:
     """Where blocks no longer share their work with a change: one of them does it for all, or each does all of it."""
-    one, two = (emulator_of(run.kernel) if run.kernel is not None else None for run in (first, mended))
+    one, two = first.emulated, mended.emulated
     if one is None or two is None or first.bound is None or mended.bound is None:
         return ""
     blocks = blocks_of(mended.bound.launch)

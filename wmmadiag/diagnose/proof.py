@@ -37,7 +37,7 @@ from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.solving import SOLVED
 from wmmadiag.diagnose.unread import Unread, unread
-from wmmadiag.diagnose.watched import LineShift, blocks_of, fresh, watched
+from wmmadiag.diagnose.watched import LineShift, blocks_of, both_texts, fresh, watched
 from wmmadiag.diagnose.where_made import made_before
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops.registry import OPERATIONS
@@ -232,15 +232,11 @@ def _unread(cases: Sequence[Case], one: Confirmed) -> Unread | None:
 def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confirmed) -> Iterator[str]:
     """What the changed kernel does for nothing, and the kernel did not."""
     mended = best.runs[0]
-    one, two = (emulator_of(run.kernel) if run.kernel is not None else None for run in (first, mended))
+    one, two = first.emulated, mended.emulated
     bound = first.bound or mended.bound  # a run that died has none
     if one is None or two is None or bound is None or mended.bound is None:
         return
-    texts = {
-        file: (source.data.decode("utf-8", "replace"), best.texts.get(Path(file).resolve(), ""))
-        for file, source in sources.items()
-    }
-    lines = LineShift({file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]})
+    lines = LineShift(both_texts(sources, best.texts))
     blocks = blocks_of(bound.launch)
     try:
         before, after = watched(fresh(bound), one, blocks), watched(fresh(mended.bound), two, blocks)

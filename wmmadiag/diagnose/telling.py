@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.dependences import Line
 from wmmadiag.diagnose.watched import blocks_of, fresh, watched
 from wmmadiag.subject.bench import CaseRun
@@ -41,7 +40,7 @@ def _work(run: CaseRun) -> int:
 
 def _lines(run: CaseRun) -> frozenset[Line]:
     """The lines at which a run touches memory or waits at a barrier; none where that cannot be seen."""
-    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    kernel = run.emulated
     if kernel is None or run.bound is None:
         return frozenset()
     watch = watched(fresh(run.bound), kernel, blocks_of(run.bound.launch))

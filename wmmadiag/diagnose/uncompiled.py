@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from wmmadiag.diagnose.bases import Progress
-from wmmadiag.diagnose.changes import Change, applied
-from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.changes import Change, applied, by_path
 from wmmadiag.diagnose.confirm import confirmed
 from wmmadiag.diagnose.evidence import ranked_changes
 from wmmadiag.diagnose.examined import Examined
@@ -31,7 +29,7 @@ def look_where_refused(found: Examined, cases: Sequence[Case], tell: Progress) -
     ledger.complete = False
     for one in order[: ledger.effort.singles]:
         tell(f"trying changes of line {one.line[1]}")
-        run = bench.run(found.case, _texts(applied(texts, [one.change])))
+        run = bench.run(found.case, by_path(applied(texts, [one.change])))
         ledger.changes += 1
         if run.passed:
             outcome = _outcome_of(one.change, run)
@@ -43,7 +41,3 @@ def look_where_refused(found: Examined, cases: Sequence[Case], tell: Progress) -
 
 def _outcome_of(change: Change, run: CaseRun) -> Outcome:
     return Outcome(change, "right", None, 0, work=run.result.warp_instructions)
-
-
-def _texts(made: Bytes) -> dict[Path, str]:
-    return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}

@@ -9,17 +9,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.csource.tree import Source
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind, lanes_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.place import Place, own_place
 from wmmadiag.subject.binding import BoundCase, bind
+from wmmadiag.subject.compiling import Texts
 
 SPACES = ("generic", "global", "shared", "local")
 """By the number that a memory event has."""
@@ -158,6 +161,15 @@ def all_bytes(events: Sequence[Event]) -> NDArray[np.uint64]:
         touched = all_touched([one for one in events if one[4] == size])
         found.append(np.add.outer(touched, np.arange(size, dtype=np.uint64)).reshape(-1))
     return np.concatenate(found)
+
+
+def both_texts(sources: Mapping[str, Source], texts: Texts) -> dict[str, tuple[str, str]]:
+    """The files that a change alters, each as it stands and changed; `texts`: with the change."""
+    pairs = {
+        file: (source.data.decode("utf-8", "replace"), texts.get(Path(file).resolve(), ""))
+        for file, source in sources.items()
+    }
+    return {file: pair for file, pair in pairs.items() if pair[1] and pair[0] != pair[1]}
 
 
 class LineShift:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from wmmadiag import backends
 from wmmadiag.checks.naming import element_name, thread_name, user_line
 from wmmadiag.checks.registry import Context
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.emulator.observer import AccessKind, MemorySpace, lanes_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.fragments.map import ELEMENT_BITS
@@ -136,7 +135,7 @@ def _mended(source: Path, diff: str, line: int) -> tuple[Texts, int]:
 
 def _loads(run: CaseRun, bound: BoundCase, line: int) -> _Seen:
     """The fragment loads of one line, in the order of a run on one thread."""
-    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    kernel = run.emulated
     if kernel is None:
         raise run.error or WmmadiagError(
             "the kernel did not compile", hint="mend that first; `wmmadiag check` shows the compiler's words"

@@ -62,6 +62,11 @@ class CaseRun:
         return self.result.status == "passed"
 
     @property
+    def emulated(self) -> EmulatedKernel | None:
+        """What ran on the emulator; None where nothing did."""
+        return emulator_of(self.kernel) if self.kernel is not None else None
+
+    @property
     def wrong_count(self) -> int:
         """Wrong elements in all outputs; every element where the kernel did not run to its end."""
         if self.verdict is None:
