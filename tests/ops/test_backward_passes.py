@@ -117,6 +117,11 @@ def test_what_outputs_held_is_added_to_those_of_w_and_the_bias_or_to_neither():
     assert "db" not in expected
     types = dict.fromkeys([*given, "db"], TYPES["f32"])  # W's gradient lies over what was held
     assert set(judge("linear_backward", plain, given, expected, types)) == {"dw_held"}
+    # What X's gradient held says nothing where that cannot be told.
+    types["dx_held"] = TYPES["f32"]
+    without = {role: one for role, one in {**given, "dx_held": data["x"]}.items() if role != "w"}
+    expected = reference("linear_backward", plain, without)
+    assert set(judge("linear_backward", plain, without, expected, types)) == {"dw_held"}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -53,7 +53,11 @@ def judge(
     known = OPERATIONS[operation]
     if known.bound is None:
         raise ValueError(f"no bound for the operation {operation!r}")
-    over = {name: old for name, old in _updated(known).items() if name not in elements and old in elements}
+    over = {
+        name: old
+        for name, old in _updated(known).items()
+        if name not in elements and old in elements and {name, old} & expected.keys()
+    }
     types = {**elements, **{name: elements[old] for name, old in over.items()}}
     values = {**expected, **{name: expected[old] for name, old in over.items() if name not in expected}}
     with _of_nothing(inputs):
