@@ -1,4 +1,4 @@
-"""A coordinate that counts in steps."""
+"""A coordinate that counts in steps, and what lies a step ahead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.extents import Extents, extents
 from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
-from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
@@ -30,6 +30,26 @@ def in_steps(program: Program) -> Iterator[Draft]:
                 own = {part.text for part in value.under()}
                 if text not in own and pools(program).visible(extent, value):
                     yield replaced(value, binary(text_of(value), "*", text_of(extent)), f"in steps of {text}")
+
+
+@operator
+def step_ahead(program: Program) -> Iterator[Draft]:
+    """`i + s` and `i - s` for `i + 1` and `i - 1`, or for another number, in a loop that goes on by `s` each time."""
+    for one in program.expressions:
+        around = one.parent
+        if one.kind != "literal" or around is None or around.operator not in ("+", "-") or len(around.operands) != 2:
+            continue
+        counter = around.operands[1 - one.number]
+        for loop in one.statement.loops if counter.kind == "name" and not one.fixed else ():
+            for whole in loop.expressions:
+                for part in whole.under():
+                    step = part.operands[1] if part.kind == "assignment" and part.operator in ("+=", "-=") else None
+                    if step is not None and part.operands[0].text == counter.text and step.text != one.text:
+                        yield replaced(one, text_of(step), f"{step.text}, a step of line {_line(loop)}, for {one.text}")
+
+
+def _line(one: Statement) -> int:
+    return one.unit.source.place(one.node).line
 
 
 def _steps(program: Program, known: Extents) -> _Steps:
