@@ -6,9 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import wmmadiag
+from wmmadiag.compile import build
 from wmmadiag.compile.blanking import without_host_code
 from wmmadiag.compile.host_only import judged
 from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
+from wmmadiag.compile.nvrtc import NvrtcResult
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.sources import in_memory, read_tree
 from wmmadiag.csource.lexical import spans
@@ -205,3 +208,31 @@ def test_declarations_do_not_disturb_each_other(items: list[str], between: str) 
 def test_deep_nesting(depth: int) -> None:
     for text in ("#if X\n" * depth, "struct A { " * depth, "namespace a { " * depth, "{" * depth, "f(" * depth):
         assert len(blanked(text)) == len(text)
+
+
+def test_what_another_declarations_error_cost_is_brought_back_once_it_is_missed(tmp_path, monkeypatch):
+    """Behind what it cannot read the compiler takes a namespace for open, and refuses names that are right."""
+    (tmp_path / "numbers.h").write_text(
+        "namespace lib {\nstruct half_t { unsigned short bits; };\n"
+        "template <class To> struct Converter {\n    using result_type = lib::half_t;\n"
+        "    static __device__ result_type convert(float x) { result_type made; made.bits = x; return made; }\n};\n}\n"
+    )
+    confused = (
+        f'{tmp_path}/numbers.h(4): error: namespace "lib::detail::lib" has no member "half_t"\n'
+        "      using result_type = lib::half_t;\n                               ^\n\n"
+    )
+    real, asked = build.run_nvrtc, []
+
+    def first_confused(*arguments, **words):
+        asked.append(arguments[0])
+        if len(asked) == 1:
+            return NvrtcResult(False, confused, status="NVRTC_ERROR_COMPILATION")
+        return real(*arguments, **words)
+
+    monkeypatch.setattr(build, "run_nvrtc", first_confused)
+    source = (
+        '#include "numbers.h"\n__global__ void k(unsigned short* p) { *p = lib::Converter<int>::convert(2).bits; }\n'
+    )
+    made = wmmadiag.compile_cuda(source, arch="sm_80", include_paths=[str(tmp_path)])
+    assert "st.global" in made.ptx
+    assert len(asked) == 3

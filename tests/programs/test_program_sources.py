@@ -222,7 +222,8 @@ HEADS_HEADER = r"""
 
 def test_kernels_whose_head_is_a_macros(tmp_path: Path) -> None:
     (tmp_path / "heads.h").write_text(HEADS_HEADER)
-    done = run_program(tmp_path, HEADS)
+    (tmp_path / "other.cu").write_text("__global__ void other() {}\nint launched() { other<<<1, 1>>>(); return 1; }\n")
+    done = run_program(tmp_path, HEADS, "other.cu")
     assert done.stdout == "no error 57\n", done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
 

@@ -44,6 +44,7 @@ class Attempts:
     refused: dict[str, dict[tuple[int, int], Diagnostic]] = field(default_factory=dict)
     kept: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
     named: Sequence[str] = ()  # what else the compiler is asked for
+    pardoned: set[str] = field(default_factory=set)  # files to which what was left out was brought back
     _skipped: list[CompileNote] = field(default_factory=list)
     _reached: frozenset[str] | None = None
     _texts: dict[str, bytes] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class Attempts:
                 progress = self._skip(expression[1], error, errors) or progress
             else:
                 progress = self._refuse(error) or progress
-        progress = progress or self._bring(errors)
+        progress = progress or self._bring(errors) or self._pardon(errors)
         if not progress and self.expressions:
             # An instantiation that the host code may never make: the plain kernels are worth having without it.
             first = errors[0] if errors else None
@@ -200,6 +201,23 @@ class Attempts:
             del self.refused[key][extent]
             self._texts.pop(key, None)
         return True
+
+    def _pardon(self, errors: Sequence[Diagnostic]) -> bool:
+        """Bring back, once, all that was left out of a file of which something is missed now.
+
+        Its errors may have come of another declaration: a compiler that goes on behind what it cannot read takes
+        namespaces for open that are closed.
+        """
+        words = {word for one in errors for name in _QUOTED.findall(one.message) for word in re.findall(r"\w+", name)}
+        found = False
+        for key, some in self.refused.items():
+            missed = any(part.extent in some and part.item.name in words for part in self.parts.get(key, ()))
+            if missed and key not in self.pardoned:
+                self.pardoned.add(key)
+                some.clear()
+                self._texts.pop(key, None)
+                found = True
+        return found
 
     def _in_operand(self, error: Diagnostic) -> bool:
         file = self._files.get(error.place.file)

@@ -32,7 +32,7 @@ from wmmadiag.errors import CompileError
 from wmmadiag.programs.c_sources import AS_CPP, as_cpp, of_a_library
 from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.kernel_names import expression_of
-from wmmadiag.programs.macro_kernels import kernel_heads
+from wmmadiag.programs.macro_kernels import MARKER, kernel_heads
 from wmmadiag.programs.runtime import prelude, prune, runtime_library, runtime_stamp
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.symbols import (
@@ -104,6 +104,7 @@ class _Prepared:
     tree: SourceTree
     own: OwnFiles
     names: list[DeviceNames] = field(default_factory=list)
+    words: set[str] = field(default_factory=set)  # of its files, where macros make kernels and once `texts` were made
 
     def may_use_libraries(self) -> bool:
         """Whether it includes a header of `native/headers`: of those, many are of no library."""
@@ -139,7 +140,12 @@ class _Prepared:
         paths = {file.key: folder / f"{number}_{Path(file.key).name}" for number, file in enumerate(self.tree.every())}
         paths[next(iter(paths))] = folder / object_source(unit)
         self.names.clear()
-        return {paths[file.key]: self._text(file, paths, closures) for file in self.tree.every()}
+        self.words.clear()
+        made = {paths[file.key]: self._text(file, paths, closures) for file in self.tree.every()}
+        if any(MARKER.encode() in text for text in made.values()):
+            for file in self.tree.every():
+                self.words.update(re.findall(r"[A-Za-z_]\w*", file.data.decode("utf-8", "replace")))
+        return made
 
     def _text(self, file: SourceFile, paths: Mapping[str, Path], closures: bool) -> bytes:
         edits = [
@@ -159,7 +165,8 @@ class _Prepared:
             declared = self.own.declared.get(file.key) or declarations(source)
             edits += host_edits(source, declared, closures=closures, heads=self._heads)
             self.names.append(device_names(source, declared))
-        return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
+        text = applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
+        return named_line(file.name) + text
 
 
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
@@ -253,9 +260,14 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         counts.setdefault(name, set()).add(len(parameters))
     kernels = without_namesakes(kernels, scopes, counts)
     units = []
+    written = set[str]().union(*(one.words for one in prepared))
     for number, one in enumerate(prepared):
         known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}
-        known |= {base_of(name): () for name, unit in of_macros.items() if unit in (None, number)}
+        known |= {
+            base: ()
+            for name, unit in of_macros.items()
+            if one.words and unit in (None, number) and ((base := base_of(name)) in one.words or base not in written)
+        }
         owned = frozenset(name for each in one.names for name in each.variables)
         its = [symbol for symbol in kernels if symbol.unit in (None, number) and base_of(symbol.name) in known]
         readable = [demangle(symbol.name) for symbol in its]
