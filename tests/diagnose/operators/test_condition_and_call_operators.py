@@ -22,7 +22,6 @@ YIELDS = [
         " place((size_t)r * n + c, f);",
         "f = c < n && r < m",
     ),
-    ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4(out, b);", "if (threadIdx.x == 0) copy4(out, b);"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[(size_t)r * n + c] = a[0];", "r < m && c < n"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[0] = *(a + r * n + c);", "r < m && c < n"),
     (
@@ -240,7 +239,6 @@ NEVER = [
         "int i = threadIdx.x; out[0] = a[min(i, n - 1)]; out[1] = b[i + 1];",
         "b[min(",
     ),  # of another array
-    ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4t(out, b);", "if (threadIdx.x == 0) copy4t"),
     ("conjunct", f"{ROWS} if (r >= m) out[0] = a[0]; out[r * n + c] = a[0];", "|| c >= n"),  # it leaves nothing
     (
         "value_guarded",  # `y` counts more than a piece has

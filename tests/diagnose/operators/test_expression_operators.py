@@ -22,12 +22,6 @@ YIELDS = [
         "((v & 0x80008000u) | (v >> 1 & 0x3fff3fffu))",
     ),
     (
-        "digit_added",
-        "for (int k = 0; k < n; ++k) { const int k0 = k % n * m; out[k0] = a[k0]; const int part = k % n;"
-        " for (int i = 0; i < m / 8; ++i) out[i * 8 + threadIdx.x] = b[part]; }",
-        "out[i * 8 + threadIdx.x + part * m]",
-    ),
-    (
         "number_everywhere",
         "const int* p = (const int*)a; out[0] = p[0] - 127; out[1] = p[1] - 127 + (p[2] - 127);",
         "out[0] = p[0] - 128; out[1] = p[1] - 128 + (p[2] - 128);",
@@ -479,7 +473,6 @@ NEVER = [
     ("in_steps", "const int y = blockIdx.x / m; for (int b = 0; b < 4; ++b) out[y * 4 + b] = a[y];", "m * 4"),
     ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[r] = a[r] * t[r];", "a[t[r]]"),
     ("remaining", "const int count = 16; for (int i = 0; i < count; ++i) out[i] = a[i];", "min(16"),
-    ("digit_added", "int part = blockIdx.x; for (int i = 0; i < m; ++i) out[i] = a[part];", "+ part * m"),
     ("number_everywhere", "out[m + 1] = a[n + 1];", "+ 2"),  # one is no number that something is called by
     (
         "from_the_end",

@@ -407,11 +407,6 @@ YIELDS = [
         "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f; wmma::mma_sync(f, f, f, f);",
         "> f; wmma::fill_fragment(f, 0.0f);",
     ),
-    (
-        "of_each_warp",
-        "__shared__ float s[64]; int w = threadIdx.x / 32; float* mine = s; mine[m] = a[m]; out[0] = s[n];",
-        "s[4][64]; int w = threadIdx.x / 32; float* mine = s[w]; mine[m] = a[m]; out[0] = s[w][n];",
-    ),
     ("storage", "float x[64]; x[threadIdx.x] = a[0]; out[0] = x[0];", "__shared__ __align__(32) float x[64];"),
     ("storage", "__shared__ __align__(4) float x[64]; x[threadIdx.x] = a[0]; out[0] = x[0];", "__align__(16)"),
     (
@@ -676,7 +671,6 @@ NEVER = [
     ("returned_again", "out[0] = total(a[0]);", "a = "),
     ("initial", "__shared__ float x[64]; out[0] = x[0];", "x[64] = {}"),
     ("looped", "{ int j = threadIdx.x; out[j] = b[j]; }", "for ("),
-    ("of_each_warp", "float s[64]; int w = threadIdx.x / 32; s[m] = a[m]; out[0] = s[n];", "s[w]"),  # a thread's own
     (
         "advanced_beside",
         "const int begin = 0; for (int i = 0; i < n;) { int count = m * i; out[begin] = a[count]; ++i; }",

@@ -46,12 +46,6 @@ YIELDS = [
     ("limited", "int i = blockIdx.x, j = i - m; out[i] = a[j];", "j = max(i - m, 0)"),
     ("limited", f"{SIZES} const int all = m * m, steps = (all + 31) / 32; const int end = blockIdx.x * 32;"
      " for (int i = steps; i < end; ++i) out[i] = a[i];", "end = min(blockIdx.x * 32, all)"),
-    ("chosen_otherwise", "const bool last = m == n; const float* from = a + m; if (last) out[0] = *from;",
-     "from = last ? b + m : a + m;"),
-    ("chosen_otherwise", "if (m < n) out[0] = b[0]; float x = a[m] * alpha; out[1] = x;",
-     "x = m < n ? a[m] * alpha : b[m] * alpha;"),
-    ("chosen_otherwise", "const bool last = m == n; const int rest = n % 16, rows = 16; if (last) out[rows] = a[0];",
-     "rows = last ? rest : 16;"),
     ("value_compared", "int i = threadIdx.x, j = threadIdx.y; out[i * n + j] = a[i + j];", "j <= i ? a[i + j] : 0.0f"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.x / 16; out[r * n + h] = a[r];",
      "const int r = threadIdx.x / 2; const int h = threadIdx.x % 2;"),
@@ -92,11 +86,6 @@ YIELDS = [
 ]  # fmt: skip
 
 NEVER = [
-    (
-        "chosen_otherwise",
-        "int i = threadIdx.x; if (i < n) out[0] = b[0]; float x = a[m] * alpha; out[1] = x;",
-        "i < n ?",
-    ),
     ("other_pitches", "int i = threadIdx.x; out[i] = a[i + m * n];", "a[i * n"),  # one term alone that varies,
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone,
     ("flat_transposed", "int i = threadIdx.x; out[i] = a[i / 16 + i % 16];", "i / 16 % "),

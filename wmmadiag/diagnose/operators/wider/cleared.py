@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from wmmadiag.csource.types import Type
-from wmmadiag.diagnose.operators.declarations.of_each_warp import numbers_of_warps
 from wmmadiag.diagnose.operators.making import Draft, inserted_before
-from wmmadiag.diagnose.operators.model import Body, Statement
+from wmmadiag.diagnose.operators.model import Body, Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
 _THREAD = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
 _THREADS = "blockDim.x * blockDim.y * blockDim.z"
 _MOST_PLACES = 3
+_LANES = {"/": "32", ">>": "5"}
 
 
 @operator
@@ -21,7 +21,7 @@ def cleared(program: Program) -> Iterator[Draft]:
     """All threads set an array in shared memory to nought before the statement of the kernel that uses it first, or one
     of those before it, and wait for each other; in each round of a loop before what uses it first there; or the lanes
     of each warp the part that it has."""
-    warps = numbers_of_warps(program)
+    warps = _numbers_of_warps(program)
     for body in program.bodies:
         if not body.kernel or body.root is None or body.unit.macro:
             continue
@@ -87,3 +87,31 @@ def _array(kind: Type) -> bool:
         if kind.kind != "array":
             return kind.arithmetic
     return False
+
+
+def _numbers_of_warps(program: Program) -> set[str]:
+    """The names of whole numbers that are declared as those of warps."""
+    warps: set[str] = set()
+    for statement in program.statements:
+        warps |= set(_numbers(statement, warps))
+    return warps
+
+
+def _numbers(statement: Statement, known: Set[str]) -> Iterator[str]:
+    """The whole numbers that a statement declares as those of warps: a thread's over 32, not one of these over another.
+
+    Args:
+        known: those that were declared before.
+    """
+    for variable in statement.declares if statement.kind == "declaration" else ():
+        if variable.value is not None:
+            start = variable.value.start_byte
+            if any(one.whole[0] == start and _of_warp(one) and not one.names & known for one in statement.expressions):
+                yield variable.name
+
+
+def _of_warp(one: Expression) -> bool:
+    if one.kind != "binary" or one.operator not in _LANES or one.operands[0].varying is False:
+        return False
+    by = one.operands[1]
+    return by.text == _LANES[one.operator] or (one.operator == "/" and by.kind == "name" and by.varying is False)
