@@ -1,13 +1,18 @@
-"""Another variable or constant of the same type."""
+"""A name for another one, for a number or for a sum; and one everywhere."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.candidates import names_for, replaceable
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.candidates import in_own_array, names_for, replaceable, sizes_for
+from wmmadiag.diagnose.operators.composed import coordinates
 from wmmadiag.diagnose.operators.making import Draft, Text, replaced, several
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
 
@@ -25,3 +30,105 @@ def variable(program: Program) -> Iterator[Draft]:
                 yield several([(one, text)], static=True)
             else:
                 yield replaced(one, text)
+
+
+_MOST, _MOST_PLACES, _MOST_GIVEN = 2, 8, 12
+
+
+@operator
+def name_for_size(program: Program) -> Iterator[Draft]:
+    """A size that has a name, for an expression of sizes."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.varying is not False or one.fixed or one.assigned or not one.type.whole:
+            continue
+        for atom in names_for(program, one, _MOST):
+            yield replaced(one, Text(atom.text, precedence.POSTFIX))
+
+
+@operator
+def name_for_number(program: Program) -> Iterator[Draft]:
+    """A size that has a name, for a number; the counter of a loop around it, or a coordinate, for a fixed index; any
+    name for a number that a function of the program is given."""
+    for one in program.expressions:
+        if one.kind != "literal":
+            continue
+        if one.parent is not None and one.parent.kind == "call" and one.parent.operator in program.functions:
+            yield from (
+                replaced(one, Text(atom.text, precedence.POSTFIX)) for atom in names_for(program, one, _MOST_GIVEN)
+            )
+        for atom in sizes_for(program, one):
+            yield replaced(one, Text(atom.text, precedence.POSTFIX))
+        if one.role == "index" and one.parent is not None and one.parent.kind == "subscript" and not one.fixed:
+            for loop in one.statement.loops:
+                for variable in loop.declares:
+                    yield replaced(one, Text(variable.name))
+            if not in_own_array(one):
+                yield from (replaced(one, Text(atom.text)) for atom in coordinates(program, one, _MOST_PLACES))
+
+
+_ROLES = frozenset({"index", "offset", "coordinate", "argument", "compared", "loop start"})
+_MOST_SUMS, _MOST_STANDING = 4, 4
+
+
+@operator
+def name_for_sum(program: Program) -> Iterator[Draft]:
+    """A whole number that differs between threads, for a whole sum or product of such ones: what its own parts make, or
+    is made of the same, then the last declared."""
+    for one in program.expressions:
+        if _places(one) and sums.top(one):
+            for name in _names(program, one):
+                yield replaced(one, name)
+
+
+@operator
+def name_for_sums(program: Program) -> Iterator[Draft]:
+    """The same for a sum, a product or a remainder that a function has several times, everywhere at once."""
+    alike: dict[tuple[int, str], list[Expression]] = defaultdict(list)
+    for one in program.expressions:
+        if one.kind == "binary" and one.type.whole and one.varying is not False and not one.fixed:
+            alike[id(one.statement.function), one.text].append(one)
+    for held in alike.values():
+        if 1 < len(held) <= _MOST_STANDING:
+            for name in _names(program, held[0]):
+                yield several([(one, name) for one in held], f"{name.text} for every {held[0].text}")
+
+
+def _places(one: Expression) -> bool:
+    return one.kind == "binary" and one.role in _ROLES and not one.fixed and one.varying is not False
+
+
+def _names(program: Program, one: Expression) -> Iterator[Text]:
+    pool = pools(program)
+    atoms = [
+        (len(pool.made_of[atom.text] & one.names), place, atom)
+        for place, atom in enumerate(pool.at(one))
+        if atom.type.whole and atom.varying is not False and not atom.constant and atom.root == atom.text
+    ]
+    atoms = [row for row in atoms if row[-1].text not in one.names]
+    for _, _, atom in sorted(atoms, key=lambda row: (-row[0], -row[1]))[:_MOST_SUMS]:
+        yield Text(atom.text, precedence.POSTFIX)
+
+
+_MOST_USES, _MOST_NAMES = 8, 3
+
+
+@operator
+def everywhere(program: Program) -> Iterator[Draft]:
+    """Another name of the same type for every use of one in a statement, or in a loop or branch with all it holds."""
+    for statement in program.statements:
+        if statement.kind not in ("expression", "if", "loop", "declaration", "return"):
+            continue
+        uses: dict[str, list[Expression]] = defaultdict(list)
+        for whole in _wholes(statement):
+            for one in whole.under():
+                if replaceable(one):
+                    uses[one.text].append(one)
+        for places in uses.values():
+            if 1 < len(places) <= _MOST_USES:
+                # What is visible at the first use is visible at the others, but for what inner blocks hide.
+                for atom in names_for(program, places[0], _MOST_NAMES):
+                    yield several([(one, Text(atom.text)) for one in places], f"{atom.text} for every {places[0].text}")
+
+
+def _wholes(statement: Statement) -> Iterator[Expression]:
+    return statement.whole_expressions() if statement.kind in ("if", "loop") else iter(statement.expressions)

@@ -9,13 +9,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wmmadiag.diagnose.changes import TextEdit
-from wmmadiag.diagnose.operators.conditions.comparison import comparison
-from wmmadiag.diagnose.operators.conditions.conjunct import conjunct
+from wmmadiag.diagnose.operators.conditions.comparison import comparison, conjunct
 from wmmadiag.diagnose.operators.donors.name import variable
 from wmmadiag.diagnose.operators.donors.partner import factor_more, term_more
 from wmmadiag.diagnose.operators.expressions.from_the_end import from_the_end
 from wmmadiag.diagnose.operators.expressions.less import less
-from wmmadiag.diagnose.operators.expressions.nudged import nudged
+from wmmadiag.diagnose.operators.expressions.number import nudged
 from wmmadiag.diagnose.operators.making import Draft
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
