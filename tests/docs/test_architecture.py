@@ -38,8 +38,8 @@ def test_the_engine_has_its_files(name: str) -> None:
     assert (ROOT / "wmmadiag" / "emulator" / "native" / name).exists()
 
 
-TWICE = {"Level", "Part", "Place", "Program", "Term"}
-"""Classes whose names diagnosis has for things of its own, too: no further ones."""
+TWICE = {"Program"}
+"""What operators read and what trials run, too: no further ones."""
 
 
 def test_a_class_name_has_one_meaning() -> None:

@@ -23,7 +23,7 @@ _ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedVariable:
     """`values` of the lanes in the mask `lanes`; `pc`: of the marker that the selected lane ran last."""
 
     values: NDArray[Any]
@@ -31,7 +31,7 @@ class Copied:
     pc: int
 
 
-def copied(session: Inspection, name: str, facts: TypeFacts | None) -> Copied | None:
+def copied(session: Inspection, name: str, facts: TypeFacts | None) -> CopiedVariable | None:
     """What the last marker before now copied, lane by lane; None where the selected lane has run none in this block.
 
     Args:
@@ -51,7 +51,7 @@ def copied(session: Inspection, name: str, facts: TypeFacts | None) -> Copied | 
         both = [raw_register(kernel, part, data).astype(np.uint64) for part in (one, other)]
         chosen = np.array([ran.get(lane) == pc for lane in range(LANES)])
         words = np.where(chosen, both[0] | both[1] << np.uint64(32), words)
-    return Copied(_numbers(words, facts), sum(1 << lane for lane in ran), ran[session.lane])
+    return CopiedVariable(_numbers(words, facts), sum(1 << lane for lane in ran), ran[session.lane])
 
 
 def _is(written: str, name: str) -> bool:
