@@ -68,3 +68,32 @@ def test_products_that_are_kept_in_halves_are_within_its_bound_and_no_other():
         bound = judge("expert_gemm", said, data, expected, types)["d"].bound
         within.append((np.abs(kept - expected["d"]) <= bound).mean())
     assert within[0] < 0.5 and within[1] == 1.0
+
+
+@pytest.mark.parametrize("operation", ["expert_gemm", "grouped_gemm", "routed_gemm"])
+def test_bytes_are_summed_exactly_and_scaled_by_rows_and_columns_of_each_matrix(operation):
+    rng = np.random.default_rng(3)
+    data = {"a": rng.integers(-9, 9, (M, K)).astype(np.int8), "b": rng.integers(-9, 9, (G, K, N)).astype(np.int8)}
+    scales = {"a_scales": rng.random(M).astype(np.float32), "b_scales": rng.random((G, N)).astype(np.float32)}
+    told = {
+        "expert_gemm": {"chosen": rng.integers(0, G, (M, 1)).astype(np.int32)},
+        "grouped_gemm": {"starts": np.array([0, 2, 2, M], np.int32)},
+        "routed_gemm": {
+            "ids": np.array([[0, 3, 6, 7], [1, 7, 7, 7], [2, 4, 5, 7]], np.int32),
+            "experts": np.array([2, 0, 1], np.int32),
+        },
+    }[operation]
+    known = {name: one.default for name, one in OPERATIONS[operation].parameters.items()}
+    said = {**known, "accumulate_step": 8, "choices": 1, "weighted": 0, "combined": 0}
+    expected = reference(operation, said, {**data, **told, **scales})
+    by_hand = {
+        "a": data["a"] * scales["a_scales"].astype(float)[:, None],
+        "b": data["b"] * scales["b_scales"].astype(float)[:, None, :],
+    }
+    np.testing.assert_allclose(expected["d"], reference(operation, said, {**by_hand, **told})["d"], rtol=1e-12)
+    types = dict.fromkeys("ab", TYPES["s8"]) | dict.fromkeys([*scales, "d"], TYPES["f32"])
+    types |= dict.fromkeys(told, TYPES["s32"])
+    bound = judge(operation, said, {**data, **told, **scales}, expected, types)["d"].bound
+    # Four units of the terms and one of the result, no more: sums of bytes are exact.
+    sizes = reference(operation, said, {**{role: np.abs(one) for role, one in by_hand.items()}, **told})["d"]
+    assert (bound <= 2.0**-24 * (4.001 * sizes + 1.001 * np.abs(expected["d"])) + 1e-30).all()

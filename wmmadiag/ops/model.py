@@ -135,6 +135,7 @@ class Role:
     asked: str = ""  # why a draft asks for its layout; "" where the order of its axes is the usual one
     # whether its first axis may have extent 1, or be left out, and then is the same for all matrices
     shared: bool = False
+    flat: bool = False  # whether host code has all its elements along one axis, where it does not say otherwise
     updates: str = ""  # of an output: the input that a kernel may write it over. "" for none.
 
     def __post_init__(self) -> None:

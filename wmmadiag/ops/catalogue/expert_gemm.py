@@ -23,7 +23,8 @@ from wmmadiag.ops.model import (
 )
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
+from wmmadiag.ops.parts.of_experts import SCALES, relative_error, scaled, sizes_of
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import EACH_B_STORED, PRODUCTS, by_value, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
@@ -58,8 +59,7 @@ def _of_experts(inputs: Arrays) -> Iterator[tuple[int, NDArray[np.int64]]]:
 
 
 def _products(parameters: Values, inputs: Arrays) -> Doubles:
-    a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
-    b = b if b.ndim == 3 else b[None]
+    a, b = scaled(inputs)
     choices = int(parameters["choices"])
     result = np.zeros((len(a) * choices, b.shape[-1]))
     for expert, pairs in _of_experts(inputs):
@@ -74,24 +74,23 @@ def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
 
 
 def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
-    """Bound of each product: `sum_error`·Σ|a||b|, two units for its weight, one for each choice that is added; each may
-    be kept in `kept_dtype` before.
+    """Bound of each product: `of_experts.relative_error`, two units for its weight, one for each choice that is added;
+    each may be kept in `kept_dtype` before.
     """
     model = arithmetic(parameters, elements["a"])
     choices = int(parameters["choices"])
-    product = product_error(inputs["a"].shape[-1], model, 1)
-    sizes = {**inputs} | {role: magnitudes(inputs[role]) for role in {"a", "b", "weights"} & set(inputs)}
+    relative, absolute = relative_error(inputs, model, 1)
     kind = str(parameters["kept_dtype"])
     narrow = 0.0 if kind == "auto" or not parameters["combined"] else TYPES[kind].unit
     least = 0.0 if kind == "auto" or not parameters["combined"] else TYPES[kind].half_subnormal
     units = (2.0 + choices * bool(parameters["combined"])) * model.unit
-    error = _products(parameters, sizes) * (product.relative + units + narrow)
-    return judged({"d": error + choices * (product.absolute + least)}, expected, elements)
+    error = _products(parameters, sizes_of(inputs, "weights")) * (relative + units + narrow)
+    return judged({"d": error + choices * (absolute + least)}, expected, elements)
 
 
 OPERATION = Operation(
     name="expert_gemm",
-    meaning="D[t, c] = weights[t, c] · A[t] · B[chosen[t, c]], or their sum over c",
+    meaning="D[t, c] = weights[t, c] · a_scales[t] · A[t] · B[e] · b_scales[e], e = chosen[t, c], or their sum over c",
     notes="Which experts a token has is in `chosen`; or in `ids`, the pairs t · choices + c of one expert after the "
     "other, and `starts`, where each expert's begin.",
     roles={
@@ -127,6 +126,7 @@ OPERATION = Operation(
             required=False,
             spellings="topkweights topkweight routingweights routerweights gatingweights gates gate topkprobs scores",
         ),
+        **SCALES,
         "d": Role("RN", ("M if combined else M*choices", "N"), output=True, spellings="d c y out output result"),
     },
     parameters={
@@ -162,6 +162,7 @@ OPERATION = Operation(
     signs=Signs(
         "moelayer moeffn expertgemm",
         parts=("gemm", "grouped_gemm", "routed_gemm"),
+        agreeing="moe expert experts w8a8 grouped",
         needs=(TENSOR_CORES,),
         excludes=(EXPONENTIAL, ACTIVATION),
         open="its source does not tell how the matrices of experts lie",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.model import Arrays, Drawn, Elements, Judged, Operation, Outputs, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
+from wmmadiag.ops.parts.of_experts import SCALES, relative_error, scaled, sizes_of
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import EACH_B_STORED, PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
@@ -21,8 +22,7 @@ def _starts(shape: tuple[int, ...], _: ElementType, rows: int, rng: np.random.Ge
 
 def _products(inputs: Arrays) -> Doubles:
     """A's rows of each group times that group's B, (M, N); rows of no group are 0."""
-    a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
-    b = b if b.ndim == 3 else b[None]
+    a, b = scaled(inputs)
     starts = inputs["starts"].astype(np.int64)
     result = np.zeros((a.shape[0], b.shape[2]))
     for group in range(len(starts) - 1):
@@ -36,17 +36,18 @@ def _oracle(_: Values, inputs: Arrays) -> Outputs:
 
 
 def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
-    """Bound of each group's product: `sum_error`·Σ|a||b|, then the output's rounding; rows of no group are 0."""
+    """Bound of each group's product: `of_experts.relative_error`, then the output's rounding; rows of no group are
+    0.
+    """
     model = arithmetic(parameters, elements["a"])
-    product = product_error(inputs["a"].shape[-1], model)
-    sizes = {**inputs, "a": magnitudes(inputs["a"]), "b": magnitudes(inputs["b"])}
-    error = _products(sizes) * (0.0 if model.exact else product.relative) + product.absolute
+    relative, absolute = relative_error(inputs, model)
+    error = _products(sizes_of(inputs)) * relative + absolute
     return judged({"d": error}, expected, elements)
 
 
 OPERATION = Operation(
     name="grouped_gemm",
-    meaning="D[i] = A[i] · B[g] for the rows i of group g, starts[g] ≤ i < starts[g + 1]",
+    meaning="D[i] = a_scales[i] · A[i] · B[g] · b_scales[g] for the rows i of group g, starts[g] ≤ i < starts[g + 1]",
     notes="`starts` has one number more than there are groups; those that are drawn have groups of different lengths, "
     "one of them empty. B of extent 1 along G is shared by all groups.",
     roles={
@@ -59,6 +60,7 @@ OPERATION = Operation(
             drawn=Drawn(_starts, "a", -2),
             spellings="starts offsets offs groupoffsets expertoffsets mindptr indptr rowoffsets groupstarts",
         ),
+        **SCALES,
         "d": Role("MN", output=True, spellings="d c y out output result"),
     },
     parameters=PRODUCTS,
@@ -76,6 +78,7 @@ OPERATION = Operation(
     signs=Signs(
         "grouped groupedgemm moe moegemm expert experts",
         parts=("gemm",),
+        agreeing="w8a8",
         needs=(TENSOR_CORES,),
         excludes=(EXPONENTIAL, ACTIVATION),
         open="its source does not tell how the matrices of the groups lie",

@@ -6,7 +6,8 @@ from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.model import Arrays, Drawn, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
+from wmmadiag.ops.parts.of_experts import SCALES, relative_error, scaled, sizes_of
+from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import EACH_B_STORED, PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
@@ -23,7 +24,7 @@ def _slots(shape: tuple[int, ...], _: ElementType, slots: int, rng: np.random.Ge
 
 def _products(parameters: Values, inputs: Arrays) -> Doubles:
     """A's row of each slot times its block's expert, times the slot's weight: (slots, N); 0 where no block has it."""
-    a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
+    a, b = scaled(inputs)
     choices = int(parameters["choices"])
     result = np.zeros((len(a) * choices, b.shape[-1]))
     for ids, expert in zip(inputs["ids"].astype(np.int64), inputs["experts"].astype(np.int64), strict=True):
@@ -38,17 +39,19 @@ def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
 
 
 def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
-    """Bound of each slot's product: `sum_error`·Σ|a||b|, two units for its weight, then the output's rounding."""
+    """Bound of each slot's product: `of_experts.relative_error`, two units for its weight, then the output's
+    rounding.
+    """
     model = arithmetic(parameters, elements["a"])
-    product = product_error(inputs["a"].shape[-1], model, 1)
-    sizes = {**inputs} | {role: magnitudes(inputs[role]) for role in {"a", "b", "slot_weights"} & set(inputs)}
-    error = _products(parameters, sizes) * (product.relative + 2.0 * model.unit) + product.absolute
+    relative, absolute = relative_error(inputs, model, 1)
+    error = _products(parameters, sizes_of(inputs, "slot_weights")) * (relative + 2.0 * model.unit) + absolute
     return judged({"d": error}, expected, elements)
 
 
 OPERATION = Operation(
     name="routed_gemm",
-    meaning="D[s] = slot_weights[s] · A[s // choices] · B[experts[p]] for the slots s = ids[p, i] of each block p",
+    meaning="D[s] = slot_weights[s] · a_scales · A[s // choices] · B[experts[p]] · b_scales for the slots s = "
+    "ids[p, i] of each block p",
     notes="Each token has as many slots as experts are chosen for it. `ids` has every slot once, in blocks of U of one "
     "expert each, and their number where a block has no more; so it is drawn.",
     roles={
@@ -56,6 +59,7 @@ OPERATION = Operation(
         "b": Role("GKN", spellings="b w weight weights expertweights w13 w1 w2"),
         "ids": Role(
             "PU",
+            flat=True,
             element="int",
             drawn=Drawn(_slots, "d", -2),
             spellings="ids sortedtokenids sortedids sortedslots sortedtokens sortedindices tokenids slots",
@@ -72,6 +76,7 @@ OPERATION = Operation(
             required=False,
             spellings="topkweights topkweight routingweights routerweights gatingweights gates",
         ),
+        **SCALES,
         "d": Role("RN", ("M*choices", "N"), output=True, spellings="d c y out output result"),
     },
     parameters={
@@ -107,6 +112,7 @@ OPERATION = Operation(
     signs=Signs(
         "fusedmoe routed routedgemm",
         parts=("gemm",),
+        agreeing="moe expert experts w8a8 grouped",
         needs=(TENSOR_CORES,),
         excludes=(EXPONENTIAL, ACTIVATION),
         open="its source does not tell how the matrices of experts lie",

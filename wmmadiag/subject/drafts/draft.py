@@ -251,6 +251,8 @@ def _stored(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> storage
             axes = storage.joined_axes(axes, tensor, meant, machine)
             rank = tensor.rank or storage.rank_of(axes, tensor, meant, machine)
         axes = storage.kept_axes(axes, rank)
+        if OPERATIONS[result.operation].roles[role].flat and tensor.rank <= 1:
+            axes = [("".join(letters for letters, _ in axes), terms.product(extent for _, extent in axes))]
         if what == "numel" and axes:
             meant.by_symbol[name] = terms.product(extent for _, extent in axes)
         elif what == "size" and -len(axes) <= index < len(axes):
