@@ -94,6 +94,6 @@ def test_bytes_are_summed_exactly_and_scaled_by_rows_and_columns_of_each_matrix(
     types = dict.fromkeys("ab", TYPES["s8"]) | dict.fromkeys([*scales, "d"], TYPES["f32"])
     types |= dict.fromkeys(told, TYPES["s32"])
     bound = judge(operation, said, {**data, **told, **scales}, expected, types)["d"].bound
-    # Four units of the terms and one of the result, no more: sums of bytes are exact.
+    # Four units of the terms, two for weights and one of the result, no more: sums of bytes are exact.
     sizes = reference(operation, said, {**{role: np.abs(one) for role, one in by_hand.items()}, **told})["d"]
-    assert (bound <= 2.0**-24 * (4.001 * sizes + 1.001 * np.abs(expected["d"])) + 1e-30).all()
+    assert (bound <= 2.0**-24 * (6.001 * sizes + 1.001 * np.abs(expected["d"])) + 1e-30).all()
