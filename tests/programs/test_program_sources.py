@@ -378,3 +378,31 @@ def test_functions_of_the_host_that_are_called_as_a_kernel_is_are_none(tmp_path:
     done = run_program(tmp_path, NAMESAKES)
     assert done.stdout == "4 copied\n6\n", done.stderr
     assert done.returncode == 0, done.stderr
+
+MANY = r"""
+#include <cstdio>
+#include <utility>
+__device__ int seen;
+template <int N, bool twice> __global__ void put(int* to) { *to = N * (twice ? 2 : 1) + atomicAdd(&seen, 1); }
+template <int N> void launch(int* to, bool twice) { twice ? put<N, true><<<1, 1>>>(to) : put<N, false><<<1, 1>>>(to); }
+template <int... all> void any(int n, int* to, bool twice, std::integer_sequence<int, all...>) {
+    ((n == all ? launch<all>(to, twice) : void()), ...);
+}
+int main() {
+    int *to, out, shared;
+    cudaMalloc(&to, sizeof(int));
+    for (int n : {3, 9, 11, 2, 7, 5}) {
+        any(n, to, n > 8, std::make_integer_sequence<int, 12>());
+        cudaMemcpy(&out, to, sizeof(int), cudaMemcpyDeviceToHost);
+        printf("%d ", out);
+    }
+    cudaMemcpyFromSymbol(&shared, seen, sizeof shared);
+    printf("%d\n", shared);
+}
+"""
+
+
+def test_of_many_instantiations_those_launched_are_compiled_and_share_variables(tmp_path: Path) -> None:
+    done = run_program(tmp_path, MANY)
+    assert done.stdout == "3 19 24 5 11 10 6\n", done.stderr
+    assert done.returncode == 0, done.stderr

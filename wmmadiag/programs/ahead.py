@@ -24,7 +24,7 @@ from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.processes.scratch import scratch_folder
 from wmmadiag.programs.build import ALLOCATED, ProgramSource
-from wmmadiag.programs.device_ptx import device_ptx
+from wmmadiag.programs.device_ptx import device_ptx, is_large
 from wmmadiag.programs.kernel_names import expression_of
 
 _KERNELS = re.compile(rb"\b__global__\b|\b__device__\b")
@@ -75,7 +75,7 @@ class Ahead:
             return
         self._worker.join()
         for unit in units:
-            if not unit.expressions:
+            if not unit.expressions or is_large(unit):
                 continue
             made = self._made.get(unit.source)
             with suppress(WmmadiagError):

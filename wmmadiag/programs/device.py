@@ -20,8 +20,9 @@ from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.programs.build import LAMBDA, ProgramSource
 from wmmadiag.programs.device_parts import DeviceParts
-from wmmadiag.programs.device_ptx import device_ptx
+from wmmadiag.programs.device_ptx import device_ptx, is_large
 from wmmadiag.programs.initial_values import contents, pointers
+from wmmadiag.programs.kernel_names import expression_of
 from wmmadiag.programs.link import linked, missing, original, private, through_pointers
 from wmmadiag.programs.nested import DEVICE_RUNTIME, OWN, NestedLaunch, entry_at, taken
 from wmmadiag.programs.rows import unasked
@@ -33,6 +34,8 @@ from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
 
 _TO_THE_HOST = re.compile(r"\.volatile\.(?!shared)|\.sys\b")
 _BODIES = re.compile(r"^[^\n/]*\.(?:entry (?P<name>[\w$]+)|func\b)(?P<body>.*?^\})", re.DOTALL | re.MULTILINE)
+_ALONE = 4
+"""So many instantiations of a large source are compiled by themselves; with the next one all are."""
 _ABI = re.compile(r"\b_V_\d+_SM_\w+?::")
 
 
@@ -144,6 +147,7 @@ class DeviceHalf:
         self._unseen: dict[tuple[int, str], int] = {}
         self._pointing: set[int] = set()
         self._nested: dict[tuple[int, str], DeviceKernel] = {}
+        self._alone: dict[int, int] = {}  # by number of a unit: instantiations that were compiled by themselves
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
         self.notes: list[str] = []
@@ -204,6 +208,10 @@ class DeviceHalf:
         for number, unit in enumerate(self.units):
             if base not in unit.kernels or symbol.unit not in (None, number):
                 continue
+            expression = expression_of(readable)
+            if is_large(unit) and expression in unit.expressions and self._alone.get(number, 0) < _ALONE:
+                self._alone[number] = self._alone.get(number, 0) + 1
+                unit = replace(unit, expressions=(expression,))
             compilation = self.compile(unit)
             entry = _entry_of(compilation.entries, symbol.name)
             if entry is not None:

@@ -14,6 +14,14 @@ SEPARATELY = "--relocatable-device-code=true"
 NESTED = (SEPARATELY, "--pre-include=cuda_device_runtime_api.h")
 """For the compiler of a source whose kernels launch kernels."""
 
+_LARGE = 16
+"""Libraries dispatch over dozens of instantiations, of which a run launches few; each can take half a minute."""
+
+
+def is_large(unit: ProgramSource) -> bool:
+    """Whether a source has so many instantiations that those which are launched are compiled one by one at first."""
+    return len(unit.expressions) > _LARGE and not (unit.nested or unit.references)
+
 
 def device_ptx(
     unit: ProgramSource, options: CompileOptions, *, registers: bool, separately: bool = False, use_cache: bool = True
