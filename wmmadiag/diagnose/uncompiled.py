@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wmmadiag.diagnose.bases import Progress
-from wmmadiag.diagnose.changes import Change, applied, by_path
+from wmmadiag.diagnose.changes import applied, by_path
 from wmmadiag.diagnose.confirm import confirmed
 from wmmadiag.diagnose.evidence import ranked_changes
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case
 
 
@@ -32,12 +31,8 @@ def look_where_refused(found: Examined, cases: Sequence[Case], tell: Progress) -
         run = bench.run(found.case, by_path(applied(texts, [one.change])))
         ledger.changes += 1
         if run.passed:
-            outcome = _outcome_of(one.change, run)
+            outcome = Outcome(one.change, "right", None, 0, work=run.result.warp_instructions)
             answers = confirmed(bench, cases, found.baseline, [Tried(one, outcome)], texts, ledger.effort.confirmed)
             if any(answer.right for answer in answers):
                 found.answers = tuple(answers)
                 return
-
-
-def _outcome_of(change: Change, run: CaseRun) -> Outcome:
-    return Outcome(change, "right", None, 0, work=run.result.warp_instructions)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, statement_replaced, text_of, wrapped
-from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.zeros import fallbacks
@@ -74,13 +74,9 @@ def _guarded(program: Program, whole: Expression, condition: str) -> Iterator[Dr
         for nought in fallbacks(program, value):
             new = Text(f"{condition} ? {value.text} : {nought}", precedence.CONDITIONAL)
             yield replaced(value, new, f"{nought} outside")
-    if statement.kind == "expression" and not _ordered(statement):
+    if statement.kind == "expression" and statement.order is None:
         text = f"if ({condition}) {statement.source}"
         yield statement_replaced(statement, text, f"if {condition}", "guard")
-
-
-def _ordered(statement: Statement) -> bool:
-    return statement.order is not None
 
 
 def _whole_sum(one: Expression) -> bool:
