@@ -379,6 +379,7 @@ def test_functions_of_the_host_that_are_called_as_a_kernel_is_are_none(tmp_path:
     assert done.stdout == "4 copied\n6\n", done.stderr
     assert done.returncode == 0, done.stderr
 
+
 MANY = r"""
 #include <cstdio>
 #include <utility>

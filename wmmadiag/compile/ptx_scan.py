@@ -42,7 +42,7 @@ class ScannedInstruction:
 
 
 @dataclass(slots=True)
-class _Lines:
+class _LineTable:
     files: Mapping[int, str]
     known: dict[tuple[int, int, int], Place] = field(default_factory=dict)
     current: Place | None = None
@@ -128,7 +128,7 @@ def unescape(text: str) -> str:
 
 def instructions(ptx: str) -> Iterator[ScannedInstruction]:
     """Each instruction inside a function body, with its place (the `inlined_at` chain included)."""
-    locations = _Lines(file_table(ptx))
+    locations = _LineTable(file_table(ptx))
     function, depth = "", 0
     for number, line in enumerate(ptx.split("\n"), 1):
         text = line.strip()
@@ -172,7 +172,7 @@ def first_places(ptx: str) -> dict[str, Place]:
 
 def _first_place(ptx: str, position: int, end: int, files: Mapping[int, str]) -> Place | None:
     """The place of the first instruction of a body that has one."""
-    locations = _Lines(files)
+    locations = _LineTable(files)
     while position < end:
         stop = ptx.find("\n", position, end)
         stop = stop if stop >= 0 else end

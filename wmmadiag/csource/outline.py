@@ -61,7 +61,7 @@ class Item:
 
 
 @dataclass(slots=True)
-class _Unread:
+class _PendingChildren:
     """Children of a node that are still to be read."""
 
     children: list[Node]
@@ -75,7 +75,7 @@ class _Unread:
 def outline(source: Source) -> tuple[Item, ...]:
     """The declarations of a file in the order of its text, each class before its members."""
     found: list[Item] = []
-    waiting = [_Unread(source.root.children, 0, 0, "", None, "")]
+    waiting = [_PendingChildren(source.root.children, 0, 0, "", None, "")]
     while waiting:
         around = waiting[-1]
         if around.at == len(around.children):
@@ -85,12 +85,12 @@ def outline(source: Source) -> tuple[Item, ...]:
         around.at += 1
         begun, around.ended = around.ended, max(around.ended, node.end_byte)
         if node.type in _CONTAINERS:
-            waiting.append(_Unread(node.children, 0, begun, around.scope, around.parent, around.record))
+            waiting.append(_PendingChildren(node.children, 0, begun, around.scope, around.parent, around.record))
             continue
         block = _block(node)
         if block is not None:
             scope = joined(around.scope, _namespace(source, node))
-            waiting.append(_Unread(block.children, 0, block.start_byte, scope, around.parent, around.record))
+            waiting.append(_PendingChildren(block.children, 0, block.start_byte, scope, around.parent, around.record))
             continue
         if not node.is_named or node.type == "comment" or node.type.startswith("preproc_"):
             continue
@@ -106,7 +106,7 @@ def outline(source: Source) -> tuple[Item, ...]:
         body = field(held, "body") if held is not None and item.kind == "record" else None
         if body is not None:
             inner = joined(around.scope, item.name)
-            waiting.append(_Unread(body.children, 0, body.start_byte + 1, inner, len(found) - 1, item.name))
+            waiting.append(_PendingChildren(body.children, 0, body.start_byte + 1, inner, len(found) - 1, item.name))
     return tuple(found)
 
 
@@ -134,7 +134,7 @@ def _record(node: Node) -> Node | None:
     return held if held is not None and held.type in _RECORDS and field(held, "body") is not None else None
 
 
-def _item(source: Source, node: Node, begun: int, ended: int, around: _Unread) -> Item | None:
+def _item(source: Source, node: Node, begun: int, ended: int, around: _PendingChildren) -> Item | None:
     code = source.code.code
     lead = code[begun : node.start_byte]
     start = node.start_byte if lead.isspace() or not lead else begun + len(lead) - len(lead.lstrip())

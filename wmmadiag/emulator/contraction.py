@@ -35,7 +35,7 @@ class _ProductUse:
 
 
 @dataclass(slots=True)
-class _Product:
+class _FusedProduct:
     """A multiplication that may go away."""
 
     index: int  # of the multiplication
@@ -43,7 +43,7 @@ class _Product:
     dropped: list[int]  # indices of it, and of the moves and negations between
 
 
-class _Body:
+class _LoopBody:
     """A function's instructions with where each register is written and read."""
 
     def __init__(self, function: PtxFunction) -> None:
@@ -65,16 +65,16 @@ class _Body:
             if instruction.guard is not None:
                 self.reads.setdefault(instruction.guard.register.name, []).append(index)
 
-    def products(self) -> Iterator[_Product]:
+    def products(self) -> Iterator[_FusedProduct]:
         """The multiplications whose every use can take them in."""
         for index, instruction in enumerate(self.code):
             if not _multiplies(instruction):
                 continue
-            found = _Product(index, [], [index])
+            found = _FusedProduct(index, [], [index])
             if self._collect(found, instruction, instruction, False):
                 yield found
 
-    def _collect(self, product: _Product, at: Instruction, root: Instruction, negated: bool) -> bool:
+    def _collect(self, product: _FusedProduct, at: Instruction, root: Instruction, negated: bool) -> bool:
         """Follow a value to all its uses; False if one of them needs the rounded product itself."""
         target = at.operands[0]
         if not isinstance(target, Register) or len(self.writes[target.name]) != 1:
@@ -125,11 +125,11 @@ def contracted(function: PtxFunction) -> PtxFunction:
     """The function with its products fused into sums; labels are kept."""
     if not any(map(_multiplies, function.instructions)):
         return function
-    body = _Body(function)
+    body = _LoopBody(function)
     products = {product.index: product for product in body.products()}
     if not products:
         return function
-    taken: dict[int, tuple[_Product, _ProductUse]] = {}
+    taken: dict[int, tuple[_FusedProduct, _ProductUse]] = {}
     for product in list(products.values()):
         for use in product.uses:
             if product.index not in products:

@@ -18,7 +18,7 @@ _LOG_BYTES = 1 << 14
 
 
 @dataclass(slots=True)
-class _LoadedModule:
+class _CudaModule:
     handle: Any
     functions: dict[str, Any]
 
@@ -30,7 +30,7 @@ class GpuSession:
         driver = api()
         handle = call(driver.cuDeviceGet(device), "open the GPU")
         self._context = call(driver.cuDevicePrimaryCtxRetain(handle), "make a context on the GPU")
-        self._modules: dict[str, _LoadedModule] = {}
+        self._modules: dict[str, _CudaModule] = {}
         self._l2 = int(
             call(
                 driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, handle),
@@ -54,7 +54,7 @@ class GpuSession:
         except DriverError as error:
             text = log.split(b"\0")[0].decode("utf-8", "replace").strip()
             return wire.Failed(error.code, error.doing, log=text)
-        self._modules[key] = _LoadedModule(handle, {})
+        self._modules[key] = _CudaModule(handle, {})
         return None
 
     def run(self, job: wire.Job, output: Callable[[], str] = str) -> wire.LaunchDone | wire.Failed:

@@ -19,7 +19,7 @@ _LARGEST_ALIGNMENT = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _BitSpan:
     """What takes part in the order of a class: bits from `start` to `end`, or to `short` where its own tail is reused.
 
     `align` in bits; `free`: its declaration asks for more.
@@ -61,32 +61,34 @@ def unexplained(of: DeclaredClass, fields: Mapping[int, Field], size: int, align
     return ""
 
 
-def _units(members: Sequence[DeclaredMember], fields: Mapping[int, Field]) -> Iterator[_Span]:
+def _units(members: Sequence[DeclaredMember], fields: Mapping[int, Field]) -> Iterator[_BitSpan]:
     for one in members:
         if one.kind == "group":
             inner = list(_units(one.members, fields))
             if inner:
                 start, align = min(unit.start for unit in inner), max(unit.align for unit in inner)
                 end = max(unit.end for unit in inner)
-                yield _Span(start, start + _up(end - start, align), end, align, free=any(unit.free for unit in inner))
+                yield _BitSpan(
+                    start, start + _up(end - start, align), end, align, free=any(unit.free for unit in inner)
+                )
             continue
         field = fields.get(id(one))
         if field is None:
             continue
         if field.bits is not None:
             first, width = field.bits
-            yield _Span(first, first + width, first + width, 8 * field.facts.size, bits=True, free=one.aligned)
+            yield _BitSpan(first, first + width, first + width, 8 * field.facts.size, bits=True, free=one.aligned)
             continue
         start = 8 * field.offset
         if field.facts.empty and not field.facts.depth and not field.facts.extents:
-            yield _Span(start, start + 8, start, 8, free=True)
+            yield _BitSpan(start, start + 8, start, 8, free=True)
             continue
         end = start + 8 * field.facts.size
         short = start + 8 * _used(field.layout) if field.layout is not None and not field.facts.extents else end
-        yield _Span(start, end, short, 8 * field.facts.align, free=one.aligned)
+        yield _BitSpan(start, end, short, 8 * field.facts.align, free=one.aligned)
 
 
-def _starts(unit: _Span, end: int) -> Iterator[int]:
+def _starts(unit: _BitSpan, end: int) -> Iterator[int]:
     """Where a unit may begin behind what ends at `end`."""
     if unit.bits:
         yield end

@@ -12,7 +12,7 @@ from wmmadiag.diagnose.operators.pools import pools
 _OF_LAUNCH = {"threadIdx": "blockDim", "blockIdx": "gridDim"}
 
 
-class Extents:
+class CounterExtents:
     """The extents of a program's counters and remainders, read once."""
 
     def __init__(self, program: Program) -> None:
@@ -80,9 +80,9 @@ class Extents:
         return variable.declarator.id if variable is not None else None
 
 
-def extents(program: Program) -> Extents:
+def extents(program: Program) -> CounterExtents:
     """The extents of a program."""
-    if Extents not in program.kept:
-        program.kept[Extents] = Extents(program)
-    found: Extents = program.kept[Extents]
+    if CounterExtents not in program.kept:
+        program.kept[CounterExtents] = CounterExtents(program)
+    found: CounterExtents = program.kept[CounterExtents]
     return found

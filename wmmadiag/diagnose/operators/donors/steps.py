@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators import sums
-from wmmadiag.diagnose.operators.extents import Extents, extents
+from wmmadiag.diagnose.operators.extents import CounterExtents, extents
 from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -52,7 +52,7 @@ def _line(one: Statement) -> int:
     return one.unit.source.place(one.node).line
 
 
-def _steps(program: Program, known: Extents) -> _Steps:
+def _steps(program: Program, known: CounterExtents) -> _Steps:
     found: _Steps = defaultdict(dict)
     parts: dict[int, list[int]] = {}  # of a variable that is set to a sum, the variables that are terms of it
     for one in program.all_expressions():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from wmmadiag.diagnose.operators import sums
-from wmmadiag.diagnose.operators.extents import Extents, extents
+from wmmadiag.diagnose.operators.extents import CounterExtents, extents
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
@@ -94,7 +94,7 @@ def _beyond(one: _Index, least: _Index) -> int:
     return len({term.text for term in one.terms} - {term.text for term in least.terms})
 
 
-def _by_columns(indices: list[_Index], known: Extents) -> _Found:
+def _by_columns(indices: list[_Index], known: CounterExtents) -> _Found:
     """From `count * i + k` with k = 0, 1, … to `i + k * n`, where `i` is counted to `n`, or what is left by it."""
     groups: dict[tuple[str, ...], list[tuple[_Index, Expression, Expression]]] = defaultdict(list)
     for one in indices:
