@@ -46,12 +46,13 @@ def _turned(some: Sequence[Expression], name: str) -> Iterator[Draft]:
 
 
 def _declared_together(program: Program) -> Iterator[tuple[str, list[Expression]]]:
-    """Values that are declared one behind the other and made of the same lane's number: a row and a column."""
+    """Values that are declared together, or one behind the other, and made of the same lane's number: a row and a
+    column."""
     for first in program.statements:
+        own = [value for _, value in first.initial_values()]
         follows = first.block[first.index + 1 : first.index + 2]
-        values = [[value for _, value in one.initial_values()] for one in (first, *follows)]
-        if len(values) > 1 and all(values):
-            together = [value for each in values for value in each]
+        behind = [value for one in follows for _, value in one.initial_values()]
+        for together in ([own] if len(own) > 1 else []) + ([[*own, *behind]] if own and behind else []):
             for name in sorted(set.intersection(*(_split_names(value) for value in together))):
                 yield name, together
 
