@@ -55,3 +55,26 @@ def test_memory_that_is_not_torchs_is_refused(extension: Any) -> None:
 def test_unknown_flag_of_nvcc_is_refused() -> None:
     with pytest.raises(wmmadiag.errors.ConfigurationError, match="--relocatable"):
         wmmadiag.torch.load("never_built", ["x.cu"], extra_cuda_cflags=["-O3", "--relocatable-device-code=true"])
+
+
+DRAWS = r"""
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <mutex>
+#include <vector>
+
+std::vector<int64_t> draw(int64_t count) {
+    auto generator = at::cuda::detail::getDefaultCUDAGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    const at::PhiloxCudaState state = generator.get<at::CUDAGeneratorImpl>()->philox_cuda_state(count);
+    return {static_cast<int64_t>(state.seed_.val), static_cast<int64_t>(state.offset_.val)};
+}
+"""
+
+
+def test_the_devices_generator_goes_on_from_torchs_seed() -> None:
+    extension = wmmadiag.torch.load_inline("draws_ext", DRAWS, "", functions="draw")
+    torch.manual_seed(5)
+    assert extension.draw(3) == [5, 0]
+    assert extension.draw(1) == [5, 4]
+    torch.manual_seed(7)
+    assert extension.draw(1) == [7, 0]
