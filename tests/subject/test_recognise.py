@@ -55,7 +55,7 @@ def test_what_agrees_is_taken(tmp_path, name, signature, body, operation):
     ("name", "signature", "body", "why"),
     [
         ("flash_fwd", ATTENTION, f"{MMA} {MMA}", "it calls no exponential"),
-        ("flash_bwd", ATTENTION, f"{MMA} x = expf(y);", "its name has 'bwd'"),
+        ("flash_bwd", ATTENTION, f"{MMA} x = expf(y);", "it has no array for 'do'"),
         ("attn", ATTENTION + ", const int* cu_seqlens", f"{MMA} x = expf(y);", "'cu_seqlens' is no operand"),
         ("attn", ATTENTION + ", const half* mystery", f"{MMA} x = expf(y);", "what its array 'mystery' is"),
         ("attn", ATTENTION + ", float* m", f"{MMA} x = expf(y);", "what its array 'm' is"),
