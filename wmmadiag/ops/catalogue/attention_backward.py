@@ -204,7 +204,7 @@ OPERATION = replace(
         "do": Role(
             "BHSD",
             ("B", "H", "Sq", "Dv"),
-            spellings="do dout doutput gradout gradoutput grado go gradattn dattn og dattnout",
+            spellings="do dout doutput gradout gradoutput grado gradattn dattn dattnout",
         ),
         "lse": Role("BHS", _ROWS, required=False, drawn=LOG_SUMS, spellings="lse softmaxlse logsumexp l"),
         "delta": Role(
@@ -223,7 +223,7 @@ OPERATION = replace(
         ),
         **{
             f"d{role}": Role(
-                "BHSD", shape, output=True, required=False, spellings=f"d{role} grad{role} {role}grad g{role} {others}"
+                "BHSD", shape, output=True, required=False, spellings=f"d{role} grad{role} {role}grad {others}"
             )
             for role, shape, others in (
                 ("q", ("B", "H", "Sq", "D"), "dquery gradquery dqaccum dqacc"),

@@ -130,7 +130,7 @@ OPERATION = Operation(
     "sum before the activation, or for ReLU its result, which has the same signs. Without it dZ is dY. An output of "
     "which nothing is told without an input that is missing is refused.",
     roles={
-        "dy": Role("MN", spellings="dy dout doutput gradout gradoutput grady go dc dlogits gy outgrad outputgrad"),
+        "dy": Role("MN", spellings="dy dout doutput gradout gradoutput grady dc dlogits outgrad outputgrad"),
         "y": Role(
             "MN", required=False, spellings="y out output z h pre preact preactivation act acts activations hidden"
         ),
@@ -140,27 +140,27 @@ OPERATION = Operation(
             f"{role}_held": Role(axes, required=False, spellings=f"{role}in {role}held")
             for role, axes in (("dx", "MK"), ("dw", "NK"), ("db", "N"))
         },
-        "dz": Role("MN", output=True, required=False, spellings="dz dpre dsum gradpre gradz dh gz"),
+        "dz": Role("MN", output=True, required=False, spellings="dz dpre dsum gradpre gradz dh"),
         "dx": Role(
             "MK",
             output=True,
             required=False,
             updates="dx_held",
-            spellings="dx dinp dinput gradinput gradinp gradx da gx inputgrad",
+            spellings="dx dinp dinput gradinput gradinp gradx da inputgrad",
         ),
         "dw": Role(
             "NK",
             output=True,
             required=False,
             updates="dw_held",
-            spellings="dw dweight dweights gradweight gradweights gradw gw wgrad weightgrad mastergrad maingrad",
+            spellings="dw dweight dweights gradweight gradweights gradw wgrad weightgrad mastergrad maingrad",
         ),
         "db": Role(
             "N",
             output=True,
             required=False,
             updates="db_held",
-            spellings="db dbias gradbias gradb gb biasgrad bgrad",
+            spellings="db dbias gradbias gradb biasgrad bgrad",
         ),
     },
     parameters={

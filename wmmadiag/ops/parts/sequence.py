@@ -18,7 +18,7 @@ MADE_FOR: Mapping[str, str] = {"D": "head dimension", "S": "sequence length"}
 EXTENTS: Mapping[str, str] = {
     "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
     "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
-    "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
+    "Hkv": "hkv kvheads nkvheads numkvheads headskv headsk nheadskv numheadskv nheadsk numheadsk kvhead hk",
     "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount "
     "qkvhead qkvheads",
     "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
