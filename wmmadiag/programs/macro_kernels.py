@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import Macro, joined, macros_at_line_starts, spans
@@ -12,9 +13,10 @@ from wmmadiag.csource.tree import Source
 MARKER = "wmmadiag_kernel_of_a_macro"
 """A variable of the body of each kernel that a macro defines: its symbol names the kernel."""
 _TRAP = "{ __builtin_trap(); }"
-_BEGINS = re.compile(
-    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\\\n]|\\\r?\n|\\.)*?__global__(?:[^\\\n]|\\\r?\n|\\.)*", re.MULTILINE
-)
+_REST = rb"(?:[^\\\n]|\\\r?\n|\\.)*"
+_DEFINES = rb"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\\\n]|\\\r?\n|\\.)*?%s"
+_BEGINS = re.compile(_DEFINES % rb"__global__" + _REST, re.MULTILINE)
+_ROUNDS = 4
 _BEHIND = re.compile(rb"\s*(?:[A-Za-z_]\w*)?\s*(?=\()")
 _HEADS = re.compile(rb"__global__|__device__")
 _DEFINITION = re.compile(rb"#[ \t]*define\b")
@@ -35,16 +37,40 @@ def stub_call(names: list[str]) -> str:
 
 def kernel_heads(files: Iterable[bytes]) -> dict[str, Macro]:
     """Macros that stand for a kernel's head, behind whose uses the body is written, or the name and parameters, too."""
-    found = []
-    for data in files:
-        names = {one[1].decode() for one in _BEGINS.finditer(data) if b"{" not in one[0]}
-        if names:
-            found.append(macros_at_line_starts(data, names))
-    return {
-        name: one
-        for name, one in joined(found).items()
-        if one.parameters is not None and "__global__" in one.body and not set("{};") & set(one.body)
-    }
+    texts = list(files)
+    heads: dict[str, Macro] = {}
+    begins = _BEGINS
+    for _ in range(_ROUNDS):
+        found = []
+        for data in texts:
+            names = {one[1].decode() for one in begins.finditer(data) if b"{" not in one[0]} - heads.keys()
+            if names:
+                found.append(macros_at_line_starts(data, names))
+        new = {
+            name: replace(one, body=_through(one.body, heads))
+            for name, one in joined(found).items()
+            if one.parameters is not None and not set("{};") & set(one.body)
+        }
+        new = {name: one for name, one in new.items() if "__global__" in one.body}
+        heads |= new
+        if not new:
+            break
+        # Macros that stand for one of them.
+        begins = re.compile(
+            _DEFINES % rb"\b(?:" + b"|".join(name.encode() for name in new) + rb")\(" + _REST, re.MULTILINE
+        )
+    return heads
+
+
+def _through(body: str, heads: Mapping[str, Macro]) -> str:
+    """A body with the first of `heads` that it uses put in."""
+    for use in re.finditer(r"\b(\w+)\s*\(", body):
+        if use[1] in heads:
+            closed = _closed(body.encode(), len(body[: use.end() - 1].encode()), len(body.encode()))
+            if closed is not None:
+                inner = body.encode()[len(body[: use.end()].encode()) : closed - 1].decode()
+                return body[: use.start()] + _expanded(heads[use[1]], inner) + body.encode()[closed:].decode()
+    return body
 
 
 def begun_by_macros(source: Source, heads: Mapping[str, Macro]) -> Iterator[ByteEdit]:
