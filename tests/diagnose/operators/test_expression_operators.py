@@ -175,6 +175,13 @@ YIELDS = [
         "for (int i = threadIdx.x; i < n; i += m) { if (i + 1 < n) out[i] = a[i + 1]; }",
         "out[i] = a[i + m]",
     ),
+    ("name_for_even", "out[blockIdx.x * gridDim.y * 16 + m] = a[0];", "out[blockIdx.x * n + m]"),
+    (
+        "name_for_even",
+        "const int* p = (const int*)a; const int last = p[blockIdx.x + 1];"
+        " for (int i = threadIdx.x; i < p[m]; i += 32) out[i] = b[last];",
+        "i < last",
+    ),
     ("first_use", "const int ratio = n / 2; int h = blockIdx.x; out[h * m] = a[h];", "out[h / ratio * m]"),
     ("first_use", "const int ratio = n / 2; int h = blockIdx.x + m; out[h] = a[h];", "out[h % ratio] = a[h]"),
     ("first_use", "const int left = n - 2; int h = blockIdx.x + m; out[h] = a[h];", "h = min(blockIdx.x + m, left);"),
@@ -511,6 +518,7 @@ NEVER = [
     ("name_for_sums", "int q = threadIdx.x / 4; out[threadIdx.x & 7] = a[0]; out[threadIdx.x & 3] = b[0];", "out[q]"),
     ("regrouped_calls", "float x = fmaxf(a[0], a[1]); out[0] = x;", "__fmul_rn"),
     ("step_ahead", "for (int i = threadIdx.x; i < n; i += m) { int j = m; out[j + 1] = a[i]; }", "j + m"),
+    ("name_for_even", "out[blockIdx.x * 4 * 16] = a[m];", "blockIdx.x * m"),  # two numbers
     ("magnitude", "float s = fabsf(a[0] - b[0]); out[0] = s;", "fabsf(fabsf"),
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.candidates import in_own_array, names_for, replaceable, sizes_for
 from wmmadiag.diagnose.operators.composed import coordinates
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced, several
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -107,6 +109,61 @@ def _names(program: Program, one: Expression) -> Iterator[Text]:
     atoms = [row for row in atoms if row[-1].text not in one.names]
     for _, _, atom in sorted(atoms, key=lambda row: (-row[0], -row[1]))[:_MOST_SUMS]:
         yield Text(atom.text, precedence.POSTFIX)
+
+
+_MOST_EVEN = 6
+_EVEN_ROLES = _ROLES | {"bound", "loop bound", "extent", "pitch", "leading dimension"}
+
+
+@operator
+def name_for_even(program: Program) -> Iterator[Draft]:
+    """A size or an end that all threads have alike, for such factors of a product, or for an element of an array:
+    first what was made of the same, then what is given to the kernel."""
+    for one in program.expressions:
+        if not one.type.whole or one.fixed or one.assigned or one.role not in _EVEN_ROLES:
+            continue
+        if one.kind == "subscript":
+            for name in _even_names(program, one, one.operands[0].names, made=True):
+                yield replaced(one, name)
+        if one.kind == "binary" and one.operator == "*" and (one.parent is None or one.parent.operator != "*"):
+            held = sums.factors(one)
+            for first, last in _runs(held):
+                even = held[first:last]
+                if all(_constant(program, part) for part in even):
+                    continue
+                for name in _even_names(program, one, frozenset[str]().union(*(part.names for part in even))):
+                    parts = [*map(text_of, held[:first]), name, *map(text_of, held[last:])]
+                    made = functools.reduce(lambda left, right: binary(left, "*", right), parts)
+                    yield replaced(one, made, f"{name.text} for {' * '.join(part.text for part in even)}")
+
+
+def _runs(factors: Sequence[Expression]) -> Iterator[tuple[int, int]]:
+    """Factors beside each other that all threads have alike: from which one, and to which, two at least."""
+    for first, last in itertools.combinations(range(len(factors) + 1), 2):
+        if last - first > 1 and all(part.varying is False for part in factors[first:last]):
+            yield first, last
+
+
+def _constant(program: Program, one: Expression) -> bool:
+    known = program.names_at(one.unit, one.start).get(one.text)
+    return one.kind == "literal" or one.text in program.reader.constants or (known is not None and known.constant)
+
+
+def _even_names(program: Program, one: Expression, own: frozenset[str], *, made: bool = False) -> Iterator[Text]:
+    """Names for something that is made of some: what is made of the same first.
+
+    Args:
+        made: what is made of the same alone, as an element of an array is, which may differ between blocks.
+    """
+    pool = pools(program)
+    rated = [
+        (-len(pool.made_of.get(atom.text, set()) & own), atom.constant, place, atom.text)
+        for place, atom in enumerate(pool.at(one))
+        if atom.type.whole and atom.root and atom.text not in own and (made or atom.varying is not True)
+    ]
+    rated = [row for row in rated if row[-1] not in program.reader.constants and (row[0] or not made)]
+    for row in sorted(rated)[:_MOST_EVEN]:
+        yield Text(row[-1], precedence.POSTFIX)
 
 
 _MOST_USES, _MOST_NAMES = 8, 3
