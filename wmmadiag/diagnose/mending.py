@@ -52,6 +52,8 @@ changes are looked at for that."""
 _REST, _WIDER = 2, 4
 """Such parts of the effort's warp instructions are kept for the rest of the changes, and for those of the second round:
 either is likelier than two changes at once."""
+_TASTE = 384
+"""Of the second round's changes the likeliest, which are tried before most of the first one's."""
 _AGAIN = 0.5
 """Share of all changes that one round tries in search of one that mends every case, where others mend this one."""
 
@@ -103,6 +105,7 @@ class _Hunt:
     tried: list[Tried] = field(default_factory=list)
     answers: list[Confirmed] = field(default_factory=list)
     sketches: Sketches | None = None  # of the base's source, once they were asked for
+    wider: Sequence[Ranked] | None = None  # changes of the second round, once they were asked for
     pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
     followed: set[Change] = field(default_factory=set)  # what mends a good part, from which the search went on
     chosen: set[Change] = field(default_factory=set)  # what mends the case alone, and was tried where a condition holds
@@ -337,15 +340,32 @@ def _sketched(hunt: _Hunt, share: float) -> bool:
             return False
 
 
+def _second_round(hunt: _Hunt) -> Sequence[Ranked]:
+    """The changes of the second round that were not tried."""
+    found, base = hunt.found, hunt.base
+    if hunt.wider is None:
+        hunt.tell("ranking what is less likely")
+        _, hunt.wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, known=hunt.order)
+    done = {one.ranked.change for one in hunt.tried}
+    return [one for one in hunt.wider if one.change not in done]
+
+
+def _less_likely_early(hunt: _Hunt) -> bool:
+    """The likeliest changes of the second round."""
+    ledger = hunt.found.ledger
+    if not ledger.effort.wider or ledger.spent or hunt.mended:
+        return False
+    return hunt.look(_second_round(hunt)[:_TASTE])
+
+
 def _less_likely(hunt: _Hunt) -> bool:
     """The changes of the second round."""
-    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    base, ledger = hunt.base, hunt.found.ledger
     if ledger.effort.wider and not base.kept:
         ledger.reserve(_WIDER)
     if not ledger.effort.wider or ledger.spent:
         return False
-    hunt.tell("ranking what is less likely")
-    _, wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, known=hunt.order)
+    wider = _second_round(hunt)
     before = len(hunt.tried)
     right = hunt.look(wider[: ledger.effort.wider])
     ledger.complete = ledger.complete and len(hunt.tried) - before == len(wider)
@@ -396,8 +416,9 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _arithmetic, _bypassed, _only_where, _followed, _two_likely, _filled, _solved, _all, _only_where,
-    _followed, _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two, _fewer_threads,
+    _likeliest, _arithmetic, _bypassed, _only_where, _followed, _two_likely, _less_likely_early, _filled, _solved,
+    _all, _only_where, _followed, _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two,
+    _fewer_threads,
 )  # fmt: skip
 
 

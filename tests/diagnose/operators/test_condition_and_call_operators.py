@@ -228,6 +228,7 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("inward", "atomicAdd(&out[m], a[0] * alpha);", "* alpha;"),  # what a statement returns is lost
     (
         "made_alike",
         "float x = a[0]; int y = m; float x2 = __shfl_xor_sync(~0u, x, 1); keep(x, x2, n, y); out[y] = x;",

@@ -85,7 +85,7 @@ def outcome_of(
     ended = reference.end == "finished"
     return Outcome(
         change,
-        _verdict(result, reference),
+        _verdict(result, reference, _further_astray(change, result, reference)),
         reference.wrong if ended else None,
         result.wrong if result.end == "finished" else None,
         result.mended,
@@ -123,7 +123,13 @@ def _nearer(result: TrialResult, before: TrialResult) -> float:
     return 0.0
 
 
-def _verdict(result: TrialResult, reference: TrialResult) -> TrialVerdict:
+def _further_astray(change: Change | LaunchChange, result: TrialResult, reference: TrialResult) -> int:
+    """How many accesses more belong nowhere than without the change, in the same program: in another one the compiler
+    may have made two of one."""
+    return result.strays - reference.strays if isinstance(change, LaunchChange) else result.more - result.fewer
+
+
+def _verdict(result: TrialResult, reference: TrialResult, astray: int) -> TrialVerdict:
     if result.end == "fault":
         return "fault"
     if result.end == "budget":
@@ -134,15 +140,16 @@ def _verdict(result: TrialResult, reference: TrialResult) -> TrialVerdict:
         return "right"
     if reference.end != "finished":
         return "better"
-    if result.broken or result.damaged > reference.damaged or result.strays > reference.strays:
+    if result.broken or result.damaged > reference.damaged or astray > 0:
         return "worse"
-    fewer = result.damaged < reference.damaged or result.strays < reference.strays
+    fewer = result.damaged < reference.damaged or astray < 0
     return "better" if result.mended or fewer else "same"
 
 
 def faithful(own: TrialResult, reference: TrialResult) -> bool:
-    """Whether a program without a change does what the kernel does."""
+    """Whether a program without a change does what the kernel does: it may take more accesses, of which more belong
+    nowhere."""
     if own.end != "finished" or reference.end != "finished":
         return own.end == reference.end
-    same = own.damaged == reference.damaged and own.strays == reference.strays
+    same = own.damaged == reference.damaged and bool(own.strays) == bool(reference.strays)
     return own.mended == own.broken == 0 and same

@@ -91,7 +91,7 @@ struct TrialLimits {
 // The run with selector 0.
 struct TrialBase {
     TrialResult result;
-    bool independent = false;                 // there is one launch, of several groups of blocks or of one block
+    bool independent = false;                 // there is one launch, before which nothing is cleared, of several groups of blocks or of one block
     std::vector<std::uint64_t> instructions;  // per block, one launch after the other
     std::vector<std::uint64_t> strays;        // the same
     std::vector<std::uint8_t> wrong;          // per element; empty where it did not end

@@ -125,7 +125,7 @@ public:
         }
         base.result = in_order(budget, base.instructions, base.strays);
         known->names.settle();
-        base.independent = base.result.end == TrialEnd::finished && launches_.size() == 1;
+        base.independent = base.result.end == TrialEnd::finished && launches_.size() == 1 && plan_.setup.stages.front().cleared.empty();
         for (auto& one : touched_) {
             one.join(nullptr);
             base.independent &= !one.unjoined();
@@ -357,7 +357,7 @@ private:
             for (std::uint32_t item = 0; item < array.element.size(); ++item) {
                 if (array.element[item] < 0) continue;
                 const auto writer = writers[(array.base - part.region.base + item * bytes) / part.item];
-                if (writer == nobody) continue;
+                if (writer == nobody || writer == several) continue;
                 known.groups[writer - 1].owned.emplace_back(a, item);
                 wrong[writer - 1] += known.base.wrong[static_cast<std::size_t>(array.element[item])];
             }

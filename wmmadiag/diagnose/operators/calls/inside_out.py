@@ -69,7 +69,8 @@ def inward(program: Program) -> Iterator[Draft]:
                 yield from _into(one, held)
                 yield from _in_units(one, held)
         around = one.parent
-        if around is not None and _function(around):
+        used = around is not None and around is not one.statement.expression  # a statement's own value is lost
+        if around is not None and used and _function(around):
             yield from _out_of(one, around)
 
 

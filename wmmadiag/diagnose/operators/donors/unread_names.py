@@ -34,11 +34,11 @@ def first_use(program: Program) -> Iterator[Draft]:
             used = Text(atom.text, precedence.POSTFIX)
             if one.type.kind == "integer" and atom.type.whole:
                 for sign in _WHOLE:
-                    yield replaced(one, binary(text_of(one), sign, used), f"{one.text} {sign} {atom.text}")
+                    yield replaced(one, binary(text_of(one), sign, used), f"{sign} {atom.text}")
                 yield replaced(one, Text(f"min({one.text}, {atom.text})", precedence.POSTFIX), f"at most {atom.text}")
             elif one.type.kind == atom.type.kind == "float":
                 for sign in _REAL:
-                    yield replaced(one, binary(text_of(one), sign, used), f"{one.text} {sign} {atom.text}")
+                    yield replaced(one, binary(text_of(one), sign, used), f"{sign} {atom.text}")
 
 
 def _idle(visible: Sequence[Atom], read: Set[str], local: Set[str]) -> Sequence[Atom]:
