@@ -169,7 +169,8 @@ def test_what_no_operator_makes_is_found_by_filling(tmp_path: Path) -> None:
 def test_what_is_missing_at_two_places_of_one_form_is_filled_in_at_both(tmp_path: Path) -> None:
     found = diagnosis_of(
         tmp_path,
-        "{ float low = (x[i] + 1.0f) * 3.0f; float high = (x[i] + 2.0f) * 3.0f; y[i] = low * high; }",
+        "{ float low = (x[i] + 1.0f) * 3.0f; float high = (x[i] + 2.0f) * 3.0f;"
+        " y[i] = low * high + (n < 0 ? shift : 0.0f); }",  # something reads it
         "9 * (x + 1 - 5) * (x + 2 - 5), 1e-3 * (1 + x * x)",
     )
     [cause] = found.causes

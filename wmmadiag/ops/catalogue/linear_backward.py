@@ -45,7 +45,7 @@ class _Derivative:
 # gelu, silu: σ, Φ or tanh have 16 units of themselves (`epilogue_bounds`), all of them below 1; products of them with
 # one another and with x, whose factors φ(x), 1 − tanh² and 1 − σ keep it below 1 + |x|, have as many once more.
 _DERIVATIVES: Mapping[str, _Derivative] = {
-    "none": _Derivative(np.ones_like, 0.0, exact=True),
+    "none": _Derivative(lambda values: np.ones_like(values), 0.0, exact=True),  # numpy is read when it is needed
     "relu": _Derivative(lambda x: (x > 0).astype(np.float64), 0.0, exact=True),
     "gelu": _Derivative(_gelu, 48.0),
     "gelu_tanh": _Derivative(_gelu_tanh, 48.0),
