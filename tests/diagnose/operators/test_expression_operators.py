@@ -519,7 +519,6 @@ NEVER = [
     ("regrouped_calls", "float x = fmaxf(a[0], a[1]); out[0] = x;", "__fmul_rn"),
     ("step_ahead", "for (int i = threadIdx.x; i < n; i += m) { int j = m; out[j + 1] = a[i]; }", "j + m"),
     ("name_for_even", "out[blockIdx.x * 4 * 16] = a[m];", "blockIdx.x * m"),  # two numbers
-    ("magnitude", "unsigned i = threadIdx.x, j = m; out[i - j] = a[0];", "abs("),
     ("magnitude", "float s = fabsf(a[0] - b[0]); out[0] = s;", "fabsf(fabsf"),
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),

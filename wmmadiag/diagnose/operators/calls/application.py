@@ -13,7 +13,6 @@ from wmmadiag.diagnose.operators.registry import operator
 _ALWAYS = ("sqrtf",)
 _ROLES = frozenset({"value", "denominator"})
 _PARTS = frozenset({"term", "factor"})
-_UNSIGNED = ("unsigned", "uint", "size_t")
 _MAGNITUDES, _EXTREMES = (
     frozenset({"abs", "fabs", "fabsf"}),
     frozenset({"max", "min", "fmax", "fmin", "fmaxf", "fminf"}),
@@ -53,9 +52,8 @@ def magnitude(program: Program) -> Iterator[Draft]:
         difference = inner.kind == "binary" and inner.operator == "-" and not inner.type.address
         extreme = around is not None and around.kind == "call" and around.operator in _EXTREMES
         if one.type.kind == "float" and one.kind not in ("literal", "list", "assignment") and (difference or extreme):
-            name = "fabs" if one.type.name == "double" else "fabsf"
-            yield replaced(one, Text(f"{name}({one.text})", precedence.POSTFIX), f"magnitude of {one.text}")
-        elif one.type.kind == "integer" and difference and one is inner and not one.type.name.startswith(_UNSIGNED):
+            yield replaced(one, Text(f"fabsf({one.text})", precedence.POSTFIX), f"magnitude of {one.text}")
+        elif one.type.kind == "integer" and difference and one is inner:
             yield replaced(one, Text(f"abs({one.text})", precedence.POSTFIX), f"magnitude of {one.text}")
 
 
