@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.names import FAULT, NAMES, REFUSED, UNKNOWN
+from wmmadiag.diagnose.operators import copied
 from wmmadiag.diagnose.operators.registry import all_operators
 
 _HEAD = """# What a diagnosis can tell, and how it proves it
@@ -125,4 +126,6 @@ def _operators(*, wider: bool) -> list[str]:
     for name, run in all_operators(wider).items():
         words = " ".join((run.__doc__ or "").split("\n\n")[0].split())
         rows.append(f"| {name} | {words.replace('|', chr(92) + '|')} |")
+    if not wider:
+        rows.append(f"| {copied.NAME} | {(copied.__doc__ or '').strip()} |")
     return rows
