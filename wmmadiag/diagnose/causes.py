@@ -56,7 +56,9 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     end = other_end(found, best, difference)
     alone = not found.steps and best.tried.ranked.change not in found.pairs
     against = list(doubts(found, first, best, difference)) if alone else []
-    settled = not against and end is None and not any(_as_simple(found, one, best) for one in rivals)
+    # What is right in every case may be what was meant, though it is wrong in sizes that no case asks for.
+    besides = [one for one in others if one in rivals or (not one.weak and one.intrusive == best.intrusive)]
+    settled = not against and end is None and not any(_as_simple(found, one, best) for one in besides)
     sure = share >= _SURE and not found.bench.card.assumed and settled
     verdict: Verdict = "proven" if sure else "likely"
     pair = found.pairs.get(best.tried.ranked.change)
@@ -86,8 +88,8 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             other = next((Place(*one.ranked.line) for one in best.alike if one.ranked.line != line), None)
         elif other is None:
             other = _behind(found, change, line)
-        if rivals and last and verdict == "likely" and early is None:
-            other = Place(*rivals[0].line)  # where the runs first differ is among the evidence
+        if besides and last and verdict == "likely" and early is None:
+            other = Place(*besides[0].line)  # where the runs first differ is among the evidence
         said = place_of(refused.place) if refused is not None else None
         if said is not None and (said.file, said.line) != line:
             other = said
@@ -103,7 +105,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             instead=_instead(found, first) if last else "",
             explains=rest if last or pair is not None else mended[number],
             of=whole if rest or not last else 0,
-            evidence=tuple(_evidence(found, first, best, rivals, against, shown, last)),
+            evidence=tuple(_evidence(found, first, best, besides, against, shown, last)),
             consequences=tuple(_gone(first, best)) if last else (),
             fix=_fix(found, first, best, change, alone=len(steps) == 1, last=last),
             readings=tuple(_readings(best)) if last and pair is None else (),
