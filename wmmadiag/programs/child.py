@@ -9,6 +9,7 @@ import json
 import mmap
 import os
 import pickle
+import re
 import resource
 import signal
 import struct
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.compile.names import demangle
 from wmmadiag.emulator import Budget, EmulatorOptions
-from wmmadiag.errors import UndecidedError, WmmadiagError
+from wmmadiag.errors import UndecidedError, UnsupportedError, WmmadiagError
 from wmmadiag.processes.life import bind_to_parent
 from wmmadiag.programs.build import BuiltProgram, read_program
 from wmmadiag.programs.progress import SHARED_BYTES
@@ -75,7 +76,7 @@ class _Host(ctypes.Structure):
     _fields_ = (
         ("kernel", _KERNEL), ("launch", _LAUNCH), ("symbol", _SYMBOL), ("module", _MODULE), ("function", _FUNCTION),
         ("global_", _GLOBAL), ("property", _PROPERTY),
-        ("finished", _FINISHED), ("findings", ctypes.c_int),
+        ("finished", _FINISHED), ("unsupported", _MODULE), ("findings", ctypes.c_int),
     )  # fmt: skip
 
 
@@ -118,9 +119,15 @@ class Served:
             _GLOBAL(self.guarded(self.variable)),
             _PROPERTY(self.guarded(self.property)),
             _FINISHED(self.finished),
+            _MODULE(self.guarded(self.unsupported)),
             findings,
         )
         self.begin()
+
+    def unsupported(self, why: bytes) -> int:
+        """The program asks for what is not offered."""
+        text = why.decode("utf-8", "replace")
+        raise UnsupportedError(re.sub(r"\b_Z\w+", lambda name: demangle(name[0]), text))
 
     def finished(self) -> None:
         """The program has ended by itself."""

@@ -152,7 +152,9 @@ def _launches(source: Source) -> Iterator[ByteEdit]:
             at = code.find(b"<<<", at + 3)
             continue
         configuration = source.slice(at + 3, end)
-        yield ByteEdit(begin, begin, f"(::wmmadiag_host::configure(__FILE__, __LINE__, {configuration}) ? (void)0 : ")
+        callee = " ".join(code[begin:at].replace(b"\\\n", b" ").decode("utf-8", "replace").split())
+        how = f"__FILE__, __LINE__, WMMADIAG_TEXT({callee}), {configuration}"
+        yield ByteEdit(begin, begin, f"(::wmmadiag_host::Launch({how}) ? (void)0 : ")
         yield ByteEdit(at, end + 3, "")
         yield ByteEdit(after, after, ")")
         at = code.find(b"<<<", end + 3)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import tempfile
@@ -165,7 +166,10 @@ def take_record(
         lines = _host_lines(record["frames"], program)
         shown = [f"  at {line}" for line in lines]
         result.crash = "\n".join([f"host code was ended by {_signal(record['signal'])}", *shown])
-        if record["memory"]:
+        if _runs_what_is_launched(record, program):
+            where = f"{record['file']}:{record['line']}"
+            result.ended = f"{where}: {record['launch']} is launched, and is not recognised as a kernel"
+        elif record["memory"]:
             message = f"host code touches device memory: {record['memory']}"
             hint = "copy it with cudaMemcpy, or allocate it with cudaMallocManaged"
             place = lines[0] if lines else ""
@@ -244,6 +248,19 @@ def _host_lines(frames: Sequence[Mapping[str, Any]], program: BuiltProgram, *, i
                     place = os.path.normpath(place)
                     found.append(os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place)
     return found
+
+
+def _runs_what_is_launched(record: Mapping[str, Any], program: BuiltProgram) -> bool:
+    """Whether a signal came while a function ran on the host that a launch names."""
+    named = re.search(r"(\w+)\s*(?:<.*)?$", record.get("launch", ""))
+    if named is None:
+        return False
+    at = [hex(one["offset"]) for one in record["frames"] if one["file"] == str(program.library)]
+    asked = ["addr2line", "-f", "-C", "-e", str(program.library), *at]
+    with contextlib.suppress(OSError):
+        said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        return any(re.search(rf"\b{named[1]}\b", one.partition("(")[0]) for one in said.splitlines()[::2])
+    return False
 
 
 def _interrupted(frames: Sequence[Mapping[str, Any]], program: BuiltProgram) -> int:

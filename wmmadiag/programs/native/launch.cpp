@@ -1,21 +1,18 @@
 // Launches: the arguments of a kernel's body are packed as the device takes them, and go to the emulator.
+#include <dlfcn.h>
+#include <execinfo.h>
+
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "configured.hpp"
 #include "graph.hpp"
 
 namespace wmmadiag {
 
 namespace {
 
-struct Configuration {
-    dim3 grid, block;
-    std::size_t shared = 0;
-    cudaStream_t stream = nullptr;
-};
-
-thread_local Configuration configured;
 std::uint64_t executed = 0;
 std::string printed;
 
@@ -31,6 +28,17 @@ struct Allowed {
 Allowed& allowed(const KernelInfo& kernel) {
     static auto* known = new std::map<std::int32_t, Allowed>;
     return (*known)[kernel.id];
+}
+
+// The kernel whose body holds an address, which is to be launched.
+cudaError_t launched_at(const void* function, KernelInfo& kernel) {
+    const auto error = kernel_at(function, kernel);
+    if (error == cudaErrorInvalidDeviceFunction && function != nullptr) {
+        Dl_info info{};
+        const bool named = dladdr(function, &info) != 0 && info.dli_sname != nullptr;
+        no_kernel({{}, {}, 0, nullptr, here().file, here().line, named ? info.dli_sname : "a function"});
+    }
+    return error;
 }
 
 std::int64_t registers_of(const KernelInfo& kernel) { return host().property(("registers:" + std::to_string(kernel.id)).c_str()); }
@@ -206,36 +214,40 @@ extern "C" {
 
 void wmmadiag_printed(const char* text, std::uint64_t bytes) { printed.append(text, bytes); }
 
-bool wmmadiag_configure(const char* file, int line, dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream) {
-    wmmadiag_at(file, line, "");
-    configured = {grid, block, shared, stream};
-    return false;
-}
-
 void wmmadiag_stub(void** arguments) {
+    auto* how = awaited();
+    static const Configured none{{}, {}, 0, nullptr, "", 0, "a function", true, nullptr};
     WMMADIAG_LOCKED;
-    const auto how = configured;
     KernelInfo kernel;
-    if (kernel_at(__builtin_return_address(0), kernel) != cudaSuccess) return;
-    launch(kernel, how.grid, how.block, arguments, how.shared, how.stream, false);
+    if (kernel_at(__builtin_return_address(0), kernel) != cudaSuccess) return no_kernel(how != nullptr ? *how : none);
+    if (how == nullptr) {
+        void* frames[16];
+        report_from(frames, backtrace(frames, 16), "launch", "refused", "error", "a kernel is called as a function is: nothing is launched",
+                    "say how: kernel<<<grid, block>>>(…)", "");
+        failed(cudaErrorMissingConfiguration);
+        return;
+    }
+    how->taken = true;
+    wmmadiag_at(how->file, how->line, "");  // its arguments may have called the runtime
+    launch(kernel, how->grid, how->block, arguments, how->shared, how->stream, false);
 }
 
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream) {
     WMMADIAG_LOCKED;
     KernelInfo kernel;
-    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    if (const auto error = launched_at(function, kernel); error != cudaSuccess) return error;
     return launch(kernel, grid, block, arguments, shared, stream, false);
 }
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream) {
     WMMADIAG_LOCKED;
     KernelInfo kernel;
-    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    if (const auto error = launched_at(function, kernel); error != cudaSuccess) return error;
     return launch(kernel, grid, block, arguments, shared, stream, true);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
     WMMADIAG_LOCKED;
     KernelInfo kernel;
-    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    if (const auto error = launched_at(function, kernel); error != cudaSuccess) return error;
     return launch(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, way_of(*config));
 }
 

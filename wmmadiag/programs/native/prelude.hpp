@@ -25,6 +25,7 @@ struct RestrictPtrTraits {
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <initializer_list>
 #include <new>
 #include <tuple>
@@ -97,8 +98,9 @@ void wmmadiag_at(const char* file, int line, const char* text);
 void wmmadiag_item(size_t bytes);
 // A kernel's body: null-terminated addresses of its arguments.
 void wmmadiag_stub(void** arguments);
-// Says how the next kernel is launched; true: it cannot be, and the call is left out.
-bool wmmadiag_configure(const char* file, int line, dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+// Says how the next kernel is launched; `callee`: which, as written. Its end is told: whether a kernel took it.
+void* wmmadiag_configure(const char* file, int line, const char* callee, dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+void wmmadiag_launched(void* launch, bool thrown);
 }
 
 // What an array that a lambda captures is.
@@ -129,9 +131,20 @@ struct Argument<T&&> : Argument<T&> {
 };
 inline __attribute__((always_inline)) void** addresses(std::initializer_list<void*> all) { return const_cast<void**>(all.begin()); }
 
-inline bool configure(const char* file, int line, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
-    return wmmadiag_configure(file, line, grid, block, shared, stream);
-}
+// `(Launch(…) ? (void)0 : kernel(arguments))`: lives until the kernel's body has been reached, or an argument has thrown.
+class Launch {
+public:
+    Launch(const char* file, int line, const char* callee, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr)
+        : held(wmmadiag_configure(file, line, callee, grid, block, shared, stream)), thrown(std::uncaught_exceptions()) {}
+    Launch(const Launch&) = delete;
+    ~Launch() { wmmadiag_launched(held, std::uncaught_exceptions() != thrown); }
+    explicit operator bool() const { return false; }
+
+private:
+    void* held;
+    int thrown;
+};
+#define WMMADIAG_TEXT(...) #__VA_ARGS__
 
 // `kernel * configuration(…)(arguments)`: a launch whose configuration comes from a macro of its own.
 template <class... Arguments>
@@ -159,7 +172,7 @@ inline Configuration configuration(const char* file, int line, dim3 grid, dim3 b
 }
 template <class... Parameters, class... Arguments>
 void operator*(void (*kernel)(Parameters...), Arranged<Arguments...>&& how) {
-    wmmadiag_configure(how.file, how.line, how.grid, how.block, how.shared, how.stream);
+    const Launch launch(how.file, how.line, "a function", how.grid, how.block, how.shared, how.stream);
     std::apply(kernel, static_cast<std::tuple<Arguments...>&&>(how.arguments));
 }
 

@@ -190,6 +190,7 @@ struct WmmadiagHost {
     int (*global)(int module, const char* name, std::uint64_t* device, std::uint64_t* size);
     std::int64_t (*property)(const char* name);  // of the device, as tables have it
     void (*finished)();                          // the program ends by itself
+    int (*unsupported)(const char* why);         // the program cannot go on: what it does is not offered
     int findings;                                // descriptor that takes one JSON object a line
 };
 void wmmadiag_begin(const WmmadiagHost* host);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "configured.hpp"
 #include "host_access.hpp"
 
 namespace wmmadiag {
@@ -73,7 +74,10 @@ void died(int signal, siginfo_t* info, void* context) {
     const int count = backtrace(frames, 48);
     const auto* one = signal == SIGSEGV || signal == SIGBUS ? allocation_at(info->si_addr) : nullptr;
     std::string line = "{\"signal\":" + std::to_string(signal) + ",\"address\":" + std::to_string(reinterpret_cast<std::uint64_t>(info->si_addr)) +
-                       ",\"memory\":" + quoted(one != nullptr ? one->name : "") + ",\"frames\":[";
+                       ",\"memory\":" + quoted(one != nullptr ? one->name : "");
+    if (const auto* launch = awaited(); launch != nullptr)
+        line += ",\"launch\":" + quoted(launch->callee) + ",\"file\":" + quoted(launch->file) + ",\"line\":" + std::to_string(launch->line);
+    line += ",\"frames\":[";
     send(line + listed(frames, count) + "]}\n");
     ::signal(signal, SIG_DFL);
     raise(signal);
