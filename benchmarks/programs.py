@@ -51,9 +51,7 @@ def sgemm(folder: Path) -> Iterator[Program]:
     yield Program("SGEMM_CUDA simplest_kernel", folder, ("simplest_kernel.cu",), "")
 
 
-_ONE_FILE_EACH = (
-    "cuBLAS/*/*/*.cu", "cuFFT/*/*.cpp", "cuRAND/Host/*/*.cpp", "cuSOLVER/*/*.cu", "cuSPARSE/*/*.c", "cuSPARSE/*/*.cpp",
-)  # fmt: skip
+_ONE_FILE_EACH = ("cuBLAS/*/*/*.cu", "cuRAND/Host/*/*.cpp")
 
 
 def library_samples(folder: Path) -> Iterator[Program]:

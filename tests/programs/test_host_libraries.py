@@ -30,21 +30,7 @@ int main(int argc, char**) {
 
 
 @pytest.mark.subprocess
-@pytest.mark.parametrize(
-    "name",
-    [
-        "blas",
-        "blas_factors",
-        "blas_stored",
-        "blas_updates",
-        "blaslt",
-        "fft",
-        "quasi_random",
-        "solver",
-        "solver_spectra",
-        "sparse",
-    ],
-)
+@pytest.mark.parametrize("name", ["blas", "blaslt", "quasi_random"])
 @pytest.mark.corpus
 def test_library_functions_agree_with_plain_loops(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     exit_code = main(["run", str(FOLDER / f"{name}.cu")])
@@ -101,58 +87,20 @@ def test_functions_by_the_names_of_the_binary(tmp_path: Path, capfd: pytest.Capt
     assert capfd.readouterr().out == "14\n"
 
 
-OUTSIDE = r"""
-#include <cusparse.h>
-template <class T>
-T* device(const T (&from)[2]) {
-    T* to;
-    cudaMalloc(&to, sizeof from);
-    cudaMemcpy(to, from, sizeof from, cudaMemcpyHostToDevice);
-    return to;
-}
-int main() {
-    constexpr auto index = CUSPARSE_INDEX_32I;
-    constexpr auto base = CUSPARSE_INDEX_BASE_ZERO;
-    const float one = 1, none = 0;
-    cusparseHandle_t handle;
-    cusparseSpMatDescr_t a;
-    cusparseDnVecDescr_t x, y;
-    cusparseCreate(&handle);
-    cusparseCreateCoo(&a, 2, 2, 2, device({0, 1}), device({0, 2}), device({1.0f, 1.0f}), index, base, CUDA_R_32F);
-    cusparseCreateDnVec(&x, 2, device({1.0f, 1.0f}), CUDA_R_32F);
-    cusparseCreateDnVec(&y, 2, device({0.0f, 0.0f}), CUDA_R_32F);
-    return cusparseSpMV(handle, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, x, &none, y, CUDA_R_32F,
-                        CUSPARSE_SPMV_ALG_DEFAULT, nullptr);
-}
-"""
-
-
-@pytest.mark.subprocess
-def test_index_outside_a_sparse_matrix_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "outside.cu"
-    source.write_text(OUTSIDE)
-    assert main(["run", str(source)]) == 1
-    said = " ".join(capfd.readouterr().err.split())
-    assert "outside.cu:21: cusparseSpMV: the column of element 1 is 2, not within 0 to 1" in said
-
-
 UNORDERED = r"""
 #include <cublas_v2.h>
-#include <cufft.h>
-__global__ void scale(cufftComplex* x, float by) { x[threadIdx.x].x *= by; }
+__global__ void scale(float2* x, float by) { x[threadIdx.x].x *= by; }
 int main(int argc, char**) {
     const float one = 1, half = 0.5f;
-    cufftComplex *x, *y;
+    float2 *x, *y;
     cudaMalloc(&x, 64 * sizeof *x), cudaMalloc(&y, 64 * sizeof *y);
     cudaMemset(x, 0, 64 * sizeof *x), cudaMemset(y, 0, 64 * sizeof *y);
     cudaStream_t s;
     cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
     cublasHandle_t handle;
-    cufftHandle plan;
     cublasCreate(&handle), cublasSetStream(handle, s);
-    cufftPlan1d(&plan, 64, CUFFT_C2C, 1), cufftSetStream(plan, s);
     cudaDeviceSynchronize();
-    cufftExecC2C(plan, x, x, CUFFT_FORWARD);
+    cublasSscal(handle, 128, &half, (float*)x, 1);
     cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, (float*)y, 8, (float*)x, 8, &half, (float*)y + 64, 8);
     if (argc == 1) cudaStreamSynchronize(s);
     scale<<<1, 64>>>(x, 2);
@@ -172,5 +120,5 @@ def test_library_calls_are_work_of_their_stream(
     exit_code = main(["run", str(source), "--", *arguments])
     said = " ".join(capfd.readouterr().err.split())
     assert exit_code == bool(arguments), said
-    found = ["cufftExecC2C" in said, "cublasSgemm" in said, "cudaMemset" in said]
+    found = ["cublasSscal" in said, "cublasSgemm" in said, "cudaMemset" in said]
     assert found == ([True, True, False] if arguments else [False] * 3), said

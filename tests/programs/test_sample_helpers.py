@@ -82,6 +82,7 @@ def test_the_programs_own_helpers_come_first(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("#include <cufftMp.h>\n", "cuFFTMp is not offered here"),
+        ("#include <cusparse.h>\n", "cuSPARSE is not offered here"),
         ("#include <cudnn.h>\n", "cuDNN is not offered here"),
         ("#include <nowhere.h>\n", "-I FOLDER, so that FOLDER/nowhere.h is the header"),
         ("#include <generator>\n", "has no <generator>: name a newer C++ compiler in CXX"),

@@ -36,7 +36,7 @@ _BARE = frozenset(_WITHOUT.split())
 """Options without a value that have no meaning here: what they allow is allowed, what they tell is told, or no code is
 made that they change."""
 _FAST = ("-use_fast_math", "--use_fast_math")
-_LIBRARIES = """cublas cublasLt cublas_static cublasLt_static cufft curand cusolver cusparse cudart cudart_static
+_LIBRARIES = """cublas cublasLt cublas_static cublasLt_static curand cudart cudart_static
 cudadevrt cuda nvrtc nvToolsExt nvJitLink culibos m c stdc++ gomp pthread rt dl"""
 _HAD = frozenset(_LIBRARIES.split())
 """Libraries that are there without being asked for."""

@@ -61,8 +61,8 @@ _GONE = {
 _NEWER = re.compile(r"only available from C\+\+(\d\d) onwards")
 _NO_FILE = re.compile(r"^(?P<name>\S+): No such file or directory$")
 _LIBRARIES = {
-    "cufftmp": "cuFFTMp", "cufftw": "cuFFTW",
-    "cusolver": "cuSOLVER's sparse and refactoring parts", "cudnn": "cuDNN", "nccl": "NCCL",
+    "cufftmp": "cuFFTMp", "cufft": "cuFFT", "cusolver": "cuSOLVER", "cusparse": "cuSPARSE",
+    "cudnn": "cuDNN", "nccl": "NCCL",
     "npp": "NPP", "nvjpeg": "nvJPEG", "nvml": "NVML", "cublasxt": "cuBLASXt", "cublasmp": "cuBLASMp",
     "nvshmem": "NVSHMEM", "cufile": "cuFile", "cudss": "cuDSS", "cupti": "CUPTI", "nvtiff": "nvTIFF",
     "cutensor": "cuTENSOR", "curand_mtgp32": "cuRAND's MTGP32", "gl/": "OpenGL", "glfw": "OpenGL", "vulkan/": "Vulkan",

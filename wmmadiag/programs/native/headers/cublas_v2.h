@@ -135,25 +135,6 @@ struct Scalar {
     const void* data;
     cudaDataType type;
 };
-// A matrix of which half or a band is stored; `above` and `below` the diagonal: the diagonals of a band.
-enum class Shape { general, symmetric, hermitian, triangular };
-enum class Layout { full, packed, band };
-struct Stored {
-    Matrix matrix;
-    Shape shape;
-    Layout layout;
-    cublasFillMode_t fill = CUBLAS_FILL_MODE_FULL;
-    int above = 0, below = 0;
-};
-inline Stored half_band(Matrix a, Shape shape, cublasFillMode_t fill, int k) {
-    return {a, shape, Layout::band, fill, fill == CUBLAS_FILL_MODE_UPPER ? k : 0, fill == CUBLAS_FILL_MODE_UPPER ? 0 : k};
-}
-cublasStatus_t stored_times(Caller, cublasHandle_t, cublasOperation_t, int m, int n, Scalar alpha, Stored a, Vector x, Scalar beta, Vector y);
-cublasStatus_t triangle_times(Caller, cublasHandle_t, cublasOperation_t, cublasDiagType_t, int n, Stored a, Vector x, bool solved);
-// A += alpha x xᵀ, or with y alpha x yᵀ and its mirror image; Hermitian: conjugated.
-cublasStatus_t added_products(Caller, cublasHandle_t, int n, Scalar alpha, Vector x, Vector y, Stored a);
-cublasStatus_t rotate(Caller, cublasHandle_t, int n, Vector x, Vector y, Scalar c, Scalar s);
-cublasStatus_t make_rotation(Caller, cublasHandle_t, Scalar a, Scalar b, Scalar c, Scalar s);
 cublasStatus_t gemm(Caller, cublasHandle_t, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, Scalar alpha, Matrix a, Matrix b,
                     Scalar beta, Matrix c, int batch);
 cudaDataType scale_type(cublasComputeType_t compute, cudaDataType c);
@@ -164,27 +145,11 @@ cublasStatus_t geam(Caller, cublasHandle_t, cublasOperation_t ta, cublasOperatio
                     Matrix c);
 cublasStatus_t syrk(Caller, cublasHandle_t, cublasFillMode_t, cublasOperation_t, int n, int k, Scalar alpha, Matrix a, Scalar beta, Matrix c);
 cublasStatus_t symm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, int m, int n, Scalar alpha, Matrix a, Matrix b, Scalar beta,
-                    Matrix c, bool hermitian = false);
-// C = alpha op(A) op(B)ᵀ + beta C of the stored half, `mirrored`: with alpha op(B) op(A)ᵀ, too; Hermitian: conjugated.
-cublasStatus_t updated(Caller, cublasHandle_t, Shape, cublasFillMode_t, cublasOperation_t, int n, int k, Scalar alpha, Matrix a, Matrix b, Scalar beta,
-                       Matrix c, bool mirrored);
-// The stored half of a matrix as another layout has it.
-cublasStatus_t repacked(Caller, cublasHandle_t, int n, Stored from, Stored to);
-cublasStatus_t modified_rotate(Caller, cublasHandle_t, int n, Vector x, Vector y, Scalar parameters);
-cublasStatus_t make_modified_rotation(Caller, cublasHandle_t, Scalar d1, Scalar d2, Scalar x1, Scalar y1, Scalar parameters);
+                    Matrix c);
 cublasStatus_t trsm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n, Scalar alpha,
                     Matrix a, Matrix b);
 cublasStatus_t trmm(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n, Scalar alpha,
                     Matrix a, Matrix b, Matrix c);
-cublasStatus_t trsm_batched(Caller, cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n,
-                            Scalar alpha, Matrix a, Matrix b, int batch);
-// Batches of factorisations; matrices, right sides and the scales of reflections lie where arrays of the device say.
-cublasStatus_t getrf(Caller, cublasHandle_t, int n, Matrix a, int* pivots, int* info, int batch);
-cublasStatus_t getrs(Caller, cublasHandle_t, cublasOperation_t, int n, int columns_of_b, Matrix a, const int* pivots, Matrix b, int* info, int batch);
-// `factors`: a is what getrf has left, else the matrix itself.
-cublasStatus_t getri(Caller, cublasHandle_t, int n, Matrix a, const int* pivots, Matrix c, int* info, int batch, bool factors);
-cublasStatus_t geqrf(Caller, cublasHandle_t, int m, int n, Matrix a, const void* taus, int* info, int batch);
-cublasStatus_t gels(Caller, cublasHandle_t, cublasOperation_t, int m, int n, int columns_of_c, Matrix a, Matrix c, int* info, int* infos, int batch);
 cublasStatus_t dgmm(Caller, cublasHandle_t, cublasSideMode_t, int m, int n, Matrix a, Vector x, Matrix c);
 cublasStatus_t axpy(Caller, cublasHandle_t, int n, Scalar alpha, Vector x, Vector y);
 cublasStatus_t scal(Caller, cublasHandle_t, int n, Scalar alpha, Vector x);
@@ -274,107 +239,6 @@ WMMADIAG_BLAS(D, d, double, CUDA_R_64F)
 WMMADIAG_BLAS(C, c, cuComplex, CUDA_C_32F)
 WMMADIAG_BLAS(Z, z, cuDoubleComplex, CUDA_C_64F)
 #undef WMMADIAG_BLAS
-
-// Letter, element type, its cudaDataType: bands and triangles times vectors.
-#define WMMADIAG_BLAS_STORED(L, T, R)                                                                                                             \
-    inline cublasStatus_t cublas##L##gbmv(cublasHandle_t h, cublasOperation_t ta, int m, int n, int below, int above, const T* alpha, const T* a, \
-                                          int lda, const T* x, int incx, const T* beta, T* y, int incy, WMMADIAG_CALLER) {                        \
-        using namespace wmmadiag::blas;                                                                                                           \
-        const Stored band{{a, R, lda}, Shape::general, Layout::band, CUBLAS_FILL_MODE_FULL, above, below};                                        \
-        return stored_times(caller(__func__), h, ta, m, n, {alpha, R}, band, {x, R, incx}, {beta, R}, {y, R, incy});                              \
-    }                                                                                                                                             \
-    WMMADIAG_BLAS_TRIANGLES(cublas##L##trmv, cublas##L##tbmv, cublas##L##tpmv, false, T, R)                                                       \
-    WMMADIAG_BLAS_TRIANGLES(cublas##L##trsv, cublas##L##tbsv, cublas##L##tpsv, true, T, R)
-#define WMMADIAG_BLAS_TRIANGLES(FULL, BAND, PACKED, SOLVED, T, R)                                                                               \
-    inline cublasStatus_t FULL(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t t, cublasDiagType_t diag, int n, const T* a, int lda, \
-                               T* x, int incx, WMMADIAG_CALLER) {                                                                               \
-        using namespace wmmadiag::blas;                                                                                                         \
-        return triangle_times(caller(__func__), h, t, diag, n, {{a, R, lda}, Shape::triangular, Layout::full, fill}, {x, R, incx}, SOLVED);     \
-    }                                                                                                                                           \
-    inline cublasStatus_t BAND(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t t, cublasDiagType_t diag, int n, int k, const T* a,   \
-                               int lda, T* x, int incx, WMMADIAG_CALLER) {                                                                      \
-        using namespace wmmadiag::blas;                                                                                                         \
-        return triangle_times(caller(__func__), h, t, diag, n, half_band({a, R, lda}, Shape::triangular, fill, k), {x, R, incx}, SOLVED);       \
-    }                                                                                                                                           \
-    inline cublasStatus_t PACKED(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t t, cublasDiagType_t diag, int n, const T* a, T* x,  \
-                                 int incx, WMMADIAG_CALLER) {                                                                                   \
-        using namespace wmmadiag::blas;                                                                                                         \
-        return triangle_times(caller(__func__), h, t, diag, n, {{a, R, n}, Shape::triangular, Layout::packed, fill}, {x, R, incx}, SOLVED);     \
-    }
-WMMADIAG_BLAS_STORED(S, float, CUDA_R_32F)
-WMMADIAG_BLAS_STORED(D, double, CUDA_R_64F)
-WMMADIAG_BLAS_STORED(C, cuComplex, CUDA_C_32F)
-WMMADIAG_BLAS_STORED(Z, cuDoubleComplex, CUDA_C_64F)
-#undef WMMADIAG_BLAS_STORED
-#undef WMMADIAG_BLAS_TRIANGLES
-
-// Names of the products with a vector and of the updates, shape, element type, its cudaDataType, the type of an update's factor.
-#define WMMADIAG_BLAS_MIRRORED(FULL, BAND, PACKED, ADD, ADD2, PADD, PADD2, SHAPE, T, R, TA, RA)                                                    \
-    inline cublasStatus_t FULL(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* a, int lda, const T* x, int incx,          \
-                               const T* beta, T* y, int incy, WMMADIAG_CALLER) {                                                                   \
-        using namespace wmmadiag::blas;                                                                                                            \
-        return stored_times(caller(__func__), h, CUBLAS_OP_N, n, n, {alpha, R}, {{a, R, lda}, SHAPE, Layout::full, fill}, {x, R, incx}, {beta, R}, \
-                            {y, R, incy});                                                                                                         \
-    }                                                                                                                                              \
-    inline cublasStatus_t BAND(cublasHandle_t h, cublasFillMode_t fill, int n, int k, const T* alpha, const T* a, int lda, const T* x, int incx,   \
-                               const T* beta, T* y, int incy, WMMADIAG_CALLER) {                                                                   \
-        using namespace wmmadiag::blas;                                                                                                            \
-        return stored_times(caller(__func__), h, CUBLAS_OP_N, n, n, {alpha, R}, half_band({a, R, lda}, SHAPE, fill, k), {x, R, incx}, {beta, R},   \
-                            {y, R, incy});                                                                                                         \
-    }                                                                                                                                              \
-    inline cublasStatus_t PACKED(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* a, const T* x, int incx, const T* beta,  \
-                                 T* y, int incy, WMMADIAG_CALLER) {                                                                                \
-        using namespace wmmadiag::blas;                                                                                                            \
-        return stored_times(caller(__func__), h, CUBLAS_OP_N, n, n, {alpha, R}, {{a, R, n}, SHAPE, Layout::packed, fill}, {x, R, incx}, {beta, R}, \
-                            {y, R, incy});                                                                                                         \
-    }                                                                                                                                              \
-    inline cublasStatus_t ADD(cublasHandle_t h, cublasFillMode_t fill, int n, const TA* alpha, const T* x, int incx, T* a, int lda,                \
-                              WMMADIAG_CALLER) {                                                                                                   \
-        using namespace wmmadiag::blas;                                                                                                            \
-        return added_products(caller(__func__), h, n, {alpha, RA}, {x, R, incx}, {nullptr, R, 1}, {{a, R, lda}, SHAPE, Layout::full, fill});       \
-    }                                                                                                                                              \
-    inline cublasStatus_t PADD(cublasHandle_t h, cublasFillMode_t fill, int n, const TA* alpha, const T* x, int incx, T* a, WMMADIAG_CALLER) {     \
-        using namespace wmmadiag::blas;                                                                                                            \
-        return added_products(caller(__func__), h, n, {alpha, RA}, {x, R, incx}, {nullptr, R, 1}, {{a, R, n}, SHAPE, Layout::packed, fill});       \
-    }                                                                                                                                              \
-    inline cublasStatus_t ADD2(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* x, int incx, const T* y, int incy, T* a,   \
-                               int lda, WMMADIAG_CALLER) {                                                                                         \
-        using namespace wmmadiag::blas;                                                                                                            \
-        return added_products(caller(__func__), h, n, {alpha, R}, {x, R, incx}, {y, R, incy}, {{a, R, lda}, SHAPE, Layout::full, fill});           \
-    }                                                                                                                                              \
-    inline cublasStatus_t PADD2(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* x, int incx, const T* y, int incy, T* a,  \
-                                WMMADIAG_CALLER) {                                                                                                 \
-        using namespace wmmadiag::blas;                                                                                                            \
-        return added_products(caller(__func__), h, n, {alpha, R}, {x, R, incx}, {y, R, incy}, {{a, R, n}, SHAPE, Layout::packed, fill});           \
-    }
-WMMADIAG_BLAS_MIRRORED(cublasSsymv, cublasSsbmv, cublasSspmv, cublasSsyr, cublasSsyr2, cublasSspr, cublasSspr2, Shape::symmetric, float, CUDA_R_32F,
-                       float, CUDA_R_32F)
-WMMADIAG_BLAS_MIRRORED(cublasDsymv, cublasDsbmv, cublasDspmv, cublasDsyr, cublasDsyr2, cublasDspr, cublasDspr2, Shape::symmetric, double, CUDA_R_64F,
-                       double, CUDA_R_64F)
-WMMADIAG_BLAS_MIRRORED(cublasChemv, cublasChbmv, cublasChpmv, cublasCher, cublasCher2, cublasChpr, cublasChpr2, Shape::hermitian, cuComplex,
-                       CUDA_C_32F, float, CUDA_R_32F)
-WMMADIAG_BLAS_MIRRORED(cublasZhemv, cublasZhbmv, cublasZhpmv, cublasZher, cublasZher2, cublasZhpr, cublasZhpr2, Shape::hermitian, cuDoubleComplex,
-                       CUDA_C_64F, double, CUDA_R_64F)
-#undef WMMADIAG_BLAS_MIRRORED
-
-// Name, element type, its cudaDataType, types of cosine and sine.
-#define WMMADIAG_BLAS_ROTATION(NAME, T, R, TC, RC, TS, RS)                                                                           \
-    inline cublasStatus_t NAME(cublasHandle_t h, int n, T* x, int incx, T* y, int incy, const TC* c, const TS* s, WMMADIAG_CALLER) { \
-        return wmmadiag::blas::rotate(caller(__func__), h, n, {x, R, incx}, {y, R, incy}, {c, RC}, {s, RS});                         \
-    }
-WMMADIAG_BLAS_ROTATION(cublasSrot, float, CUDA_R_32F, float, CUDA_R_32F, float, CUDA_R_32F)
-WMMADIAG_BLAS_ROTATION(cublasDrot, double, CUDA_R_64F, double, CUDA_R_64F, double, CUDA_R_64F)
-WMMADIAG_BLAS_ROTATION(cublasCrot, cuComplex, CUDA_C_32F, float, CUDA_R_32F, cuComplex, CUDA_C_32F)
-WMMADIAG_BLAS_ROTATION(cublasCsrot, cuComplex, CUDA_C_32F, float, CUDA_R_32F, float, CUDA_R_32F)
-WMMADIAG_BLAS_ROTATION(cublasZrot, cuDoubleComplex, CUDA_C_64F, double, CUDA_R_64F, cuDoubleComplex, CUDA_C_64F)
-WMMADIAG_BLAS_ROTATION(cublasZdrot, cuDoubleComplex, CUDA_C_64F, double, CUDA_R_64F, double, CUDA_R_64F)
-#undef WMMADIAG_BLAS_ROTATION
-inline cublasStatus_t cublasSrotg(cublasHandle_t h, float* a, float* b, float* c, float* s, WMMADIAG_CALLER) {
-    return wmmadiag::blas::make_rotation(caller(__func__), h, {a, CUDA_R_32F}, {b, CUDA_R_32F}, {c, CUDA_R_32F}, {s, CUDA_R_32F});
-}
-inline cublasStatus_t cublasDrotg(cublasHandle_t h, double* a, double* b, double* c, double* s, WMMADIAG_CALLER) {
-    return wmmadiag::blas::make_rotation(caller(__func__), h, {a, CUDA_R_64F}, {b, CUDA_R_64F}, {c, CUDA_R_64F}, {s, CUDA_R_64F});
-}
 
 // Levels 1 of types that are values; sums are in float64 whatever the type to compute in is.
 inline cublasStatus_t cublasAxpyEx(cublasHandle_t h, int n, const void* alpha, cudaDataType ta, const void* x, cudaDataType tx, int incx, void* y,
@@ -499,108 +363,6 @@ inline cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t h, const cublasO
 WMMADIAG_BLAS_GROUPED(S, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
 WMMADIAG_BLAS_GROUPED(D, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
 #undef WMMADIAG_BLAS_GROUPED
-// Letter, element type, its cudaDataType; shape, and the type of beta: a Hermitian matrix stays one.
-#define WMMADIAG_BLAS_UPDATE(NAME, SHAPE, MIRRORED, T, R, TB, RB)                                                                                    \
-    inline cublasStatus_t NAME(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op, int n, int k, const T* alpha, const T* a, int lda,     \
-                               const T* b, int ldb, const TB* beta, T* c, int ldc, WMMADIAG_CALLER) {                                               \
-        return wmmadiag::blas::updated(caller(__func__), h, wmmadiag::blas::Shape::SHAPE, fill, op, n, k, {alpha, R}, {a, R, lda}, {b, R, ldb},      \
-                                       {beta, RB}, {c, R, ldc}, MIRRORED);                                                                          \
-    }
-#define WMMADIAG_BLAS_REPACKED(L, T, R)                                                                                                              \
-    WMMADIAG_BLAS_UPDATE(cublas##L##syr2k, symmetric, true, T, R, T, R)                                                                              \
-    WMMADIAG_BLAS_UPDATE(cublas##L##syrkx, symmetric, false, T, R, T, R)                                                                             \
-    inline cublasStatus_t cublas##L##tpttr(cublasHandle_t h, cublasFillMode_t fill, int n, const T* packed, T* a, int lda, WMMADIAG_CALLER) {        \
-        using namespace wmmadiag::blas;                                                                                                              \
-        return repacked(caller(__func__), h, n, {{packed, R, n}, Shape::triangular, Layout::packed, fill},                                           \
-                        {{a, R, lda}, Shape::triangular, Layout::full, fill});                                                                       \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##trttp(cublasHandle_t h, cublasFillMode_t fill, int n, const T* a, int lda, T* packed, WMMADIAG_CALLER) {        \
-        using namespace wmmadiag::blas;                                                                                                              \
-        return repacked(caller(__func__), h, n, {{a, R, lda}, Shape::triangular, Layout::full, fill},                                                \
-                        {{packed, R, n}, Shape::triangular, Layout::packed, fill});                                                                  \
-    }
-WMMADIAG_BLAS_REPACKED(S, float, CUDA_R_32F)
-WMMADIAG_BLAS_REPACKED(D, double, CUDA_R_64F)
-WMMADIAG_BLAS_REPACKED(C, cuComplex, CUDA_C_32F)
-WMMADIAG_BLAS_REPACKED(Z, cuDoubleComplex, CUDA_C_64F)
-#undef WMMADIAG_BLAS_REPACKED
-#define WMMADIAG_BLAS_HERMITIAN(L, T, R, TR, RR)                                                                                                     \
-    WMMADIAG_BLAS_UPDATE(cublas##L##her2k, hermitian, true, T, R, TR, RR)                                                                            \
-    WMMADIAG_BLAS_UPDATE(cublas##L##herkx, hermitian, false, T, R, TR, RR)                                                                           \
-    inline cublasStatus_t cublas##L##herk(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op, int n, int k, const TR* alpha, const T* a,  \
-                                          int lda, const TR* beta, T* c, int ldc, WMMADIAG_CALLER) {                                                \
-        return wmmadiag::blas::updated(caller(__func__), h, wmmadiag::blas::Shape::hermitian, fill, op, n, k, {alpha, RR}, {a, R, lda}, {a, R, lda}, \
-                                       {beta, RR}, {c, R, ldc}, false);                                                                             \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##hemm(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill, int m, int n, const T* alpha, const T* a,  \
-                                          int lda, const T* b, int ldb, const T* beta, T* c, int ldc, WMMADIAG_CALLER) {                            \
-        return wmmadiag::blas::symm(caller(__func__), h, side, fill, m, n, {alpha, R}, {a, R, lda}, {b, R, ldb}, {beta, R}, {c, R, ldc}, true);     \
-    }
-WMMADIAG_BLAS_HERMITIAN(C, cuComplex, CUDA_C_32F, float, CUDA_R_32F)
-WMMADIAG_BLAS_HERMITIAN(Z, cuDoubleComplex, CUDA_C_64F, double, CUDA_R_64F)
-#undef WMMADIAG_BLAS_HERMITIAN
-#undef WMMADIAG_BLAS_UPDATE
-#define WMMADIAG_BLAS_RANK_EX(NAME, SHAPE, TA, RA)                                                                                                   \
-    inline cublasStatus_t NAME(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t op, int n, int k, const TA* alpha, const void* a,          \
-                               cudaDataType at, int lda, const TA* beta, void* c, cudaDataType ct, int ldc, WMMADIAG_CALLER) {                      \
-        return wmmadiag::blas::updated(caller(__func__), h, wmmadiag::blas::Shape::SHAPE, fill, op, n, k, {alpha, RA}, {a, at, lda}, {a, at, lda},   \
-                                       {beta, RA}, {c, ct, ldc}, false);                                                                            \
-    }
-WMMADIAG_BLAS_RANK_EX(cublasCsyrkEx, symmetric, cuComplex, CUDA_C_32F)
-WMMADIAG_BLAS_RANK_EX(cublasCsyrk3mEx, symmetric, cuComplex, CUDA_C_32F)
-WMMADIAG_BLAS_RANK_EX(cublasCherkEx, hermitian, float, CUDA_R_32F)
-WMMADIAG_BLAS_RANK_EX(cublasCherk3mEx, hermitian, float, CUDA_R_32F)
-#undef WMMADIAG_BLAS_RANK_EX
-#define WMMADIAG_BLAS_MODIFIED(L, T, R)                                                                                                              \
-    inline cublasStatus_t cublas##L##rotm(cublasHandle_t h, int n, T* x, int incx, T* y, int incy, const T* p, WMMADIAG_CALLER) {                    \
-        return wmmadiag::blas::modified_rotate(caller(__func__), h, n, {x, R, incx}, {y, R, incy}, {p, R});                                          \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##rotmg(cublasHandle_t h, T* d1, T* d2, T* x1, const T* y1, T* p, WMMADIAG_CALLER) {                              \
-        return wmmadiag::blas::make_modified_rotation(caller(__func__), h, {d1, R}, {d2, R}, {x1, R}, {y1, R}, {p, R});                              \
-    }
-WMMADIAG_BLAS_MODIFIED(S, float, CUDA_R_32F)
-WMMADIAG_BLAS_MODIFIED(D, double, CUDA_R_64F)
-#undef WMMADIAG_BLAS_MODIFIED
-inline cublasStatus_t cublasRotEx(cublasHandle_t h, int n, void* x, cudaDataType tx, int incx, void* y, cudaDataType ty, int incy, const void* c,
-                                  const void* s, cudaDataType ts, cudaDataType, WMMADIAG_CALLER) {
-    return wmmadiag::blas::rotate(caller(__func__), h, n, {x, tx, incx}, {y, ty, incy}, {c, ts}, {s, ts});
-}
-#define WMMADIAG_BLAS_FACTORS(L, T, R)                                                                                                              \
-    inline cublasStatus_t cublas##L##getrfBatched(cublasHandle_t h, int n, T* const a[], int lda, int* pivots, int* info, int batch,                 \
-                                                  WMMADIAG_CALLER) {                                                                                \
-        return wmmadiag::blas::getrf(caller(__func__), h, n, {a, R, lda, 0, true}, pivots, info, batch);                                            \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##getrsBatched(cublasHandle_t h, cublasOperation_t op, int n, int columns, const T* const a[], int lda,           \
-                                                  const int* pivots, T* const b[], int ldb, int* info, int batch, WMMADIAG_CALLER) {                \
-        return wmmadiag::blas::getrs(caller(__func__), h, op, n, columns, {a, R, lda, 0, true}, pivots, {b, R, ldb, 0, true}, info, batch);         \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##getriBatched(cublasHandle_t h, int n, const T* const a[], int lda, const int* pivots, T* const c[], int ldc,    \
-                                                  int* info, int batch, WMMADIAG_CALLER) {                                                          \
-        return wmmadiag::blas::getri(caller(__func__), h, n, {a, R, lda, 0, true}, pivots, {c, R, ldc, 0, true}, info, batch, true);                \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##matinvBatched(cublasHandle_t h, int n, const T* const a[], int lda, T* const c[], int ldc, int* info,           \
-                                                   int batch, WMMADIAG_CALLER) {                                                                    \
-        return wmmadiag::blas::getri(caller(__func__), h, n, {a, R, lda, 0, true}, nullptr, {c, R, ldc, 0, true}, info, batch, false);              \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##geqrfBatched(cublasHandle_t h, int m, int n, T* const a[], int lda, T* const tau[], int* info, int batch,       \
-                                                  WMMADIAG_CALLER) {                                                                                \
-        return wmmadiag::blas::geqrf(caller(__func__), h, m, n, {a, R, lda, 0, true}, tau, info, batch);                                            \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##gelsBatched(cublasHandle_t h, cublasOperation_t op, int m, int n, int columns, T* const a[], int lda,           \
-                                                 T* const c[], int ldc, int* info, int* infos, int batch, WMMADIAG_CALLER) {                        \
-        return wmmadiag::blas::gels(caller(__func__), h, op, m, n, columns, {a, R, lda, 0, true}, {c, R, ldc, 0, true}, info, infos, batch);        \
-    }                                                                                                                                                \
-    inline cublasStatus_t cublas##L##trsmBatched(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op,               \
-                                                 cublasDiagType_t diag, int m, int n, const T* alpha, const T* const a[], int lda, T* const b[],     \
-                                                 int ldb, int batch, WMMADIAG_CALLER) {                                                             \
-        return wmmadiag::blas::trsm_batched(caller(__func__), h, side, fill, op, diag, m, n, {alpha, R}, {a, R, lda, 0, true},                      \
-                                            {b, R, ldb, 0, true}, batch);                                                                           \
-    }
-WMMADIAG_BLAS_FACTORS(S, float, CUDA_R_32F)
-WMMADIAG_BLAS_FACTORS(D, double, CUDA_R_64F)
-WMMADIAG_BLAS_FACTORS(C, cuComplex, CUDA_C_32F)
-WMMADIAG_BLAS_FACTORS(Z, cuDoubleComplex, CUDA_C_64F)
-#undef WMMADIAG_BLAS_FACTORS
 // Three real products in place of four: another way to the same numbers.
 inline cublasStatus_t cublasCgemm3m(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const cuComplex* alpha,
                                     const cuComplex* a, int lda, const cuComplex* b, int ldb, const cuComplex* beta, cuComplex* c, int ldc,

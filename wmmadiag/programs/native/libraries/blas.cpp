@@ -195,46 +195,6 @@ cublasStatus_t syrk(Caller caller, cublasHandle_t handle, cublasFillMode_t fill,
     });
 }
 
-cublasStatus_t updated(Caller caller, cublasHandle_t handle, Shape shape, cublasFillMode_t fill, cublasOperation_t op, int order, int k, Scalar alpha,
-                       Matrix a, Matrix b, Scalar beta, Matrix c, bool mirrored) {
-    return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
-        using S = decltype(zero);
-        const bool turned = shape == Shape::hermitian;
-        if (turned && op == CUBLAS_OP_T) throw not_offered(call.name, "cublasOperation_t", op);
-        const size_t n = static_cast<size_t>(order), depth = static_cast<size_t>(k);
-        const size_t r = op == CUBLAS_OP_N ? n : depth, s = op == CUBLAS_OP_N ? depth : n;
-        at_least(call, "n is %lld", order, 0);
-        at_least(call, "k is %lld", k, 0);
-        at_least(call, "lda is %lld, and A has %lld rows", a.ld, static_cast<long long>(std::max<size_t>(1, r)));
-        at_least(call, "ldb is %lld, and B has %lld rows", b.ld, static_cast<long long>(std::max<size_t>(1, r)));
-        at_least(call, "ldc is %lld, and C has %lld rows", c.ld, std::max(1, order));
-        const auto scale_at = factor<S>(call, alpha), keep_at = factor<S>(call, beta);
-        call.submit([=] {
-            const auto operand = [&](Matrix from) { return rows_of(fetch<S>(call.name, columns(from, r, s)), r, s, op); };
-            const std::vector<S> left = operand(a), right = operand(b);
-            // The transpose of a row-major matrix is its columns; conjugated where the result is Hermitian.
-            const auto other = [&](std::vector<S> rows) {
-                for (S& one : rows) one = turned ? conjugate(one) : one;
-                return rows_of(rows, depth, n, CUBLAS_OP_N);
-            };
-            std::vector<S> product(n * n), mirror_image(n * n);
-            multiply(n, n, depth, left.data(), other(right).data(), product.data());
-            if (mirrored) multiply(n, n, depth, right.data(), other(left).data(), mirror_image.data());
-            const S scale = scale_at(), keep = keep_at(), back = turned ? conjugate(scale) : scale;
-            const std::vector<S> before = keep == S(0) ? std::vector<S>(n * n) : fetch_triangle<S>(call, c, n, fill);
-            each_column(c, n, fill, true, [&](size_t j, size_t first, const Lines& part) {
-                std::vector<S> values(part.length);
-                for (size_t i = 0; i < part.length; ++i) {
-                    const size_t at = (first + i) * n + j;
-                    values[i] = scale * product[at] + back * mirror_image[at] + (keep == S(0) ? S(0) : keep * before[j * n + first + i]);
-                    if (turned && first + i == j) values[i] = S(std::real(values[i]));
-                }
-                put(call.name, part, values);
-            });
-        });
-    });
-}
-
 namespace {
 
 /// c = alpha · square · b (or b · square) + beta · c; `square` row-major.
@@ -252,7 +212,7 @@ void one_sided(const Call& call, cublasSideMode_t side, int m, int n, S alpha, c
 }  // namespace
 
 cublasStatus_t symm(Caller caller, cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, int m, int n, Scalar alpha, Matrix a,
-                    Matrix b, Scalar beta, Matrix c, bool hermitian) {
+                    Matrix b, Scalar beta, Matrix c) {
     return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
         using S = decltype(zero);
         const int order = side == CUBLAS_SIDE_LEFT ? m : n;
@@ -264,13 +224,6 @@ cublasStatus_t symm(Caller caller, cublasHandle_t handle, cublasSideMode_t side,
         call.submit([=] {
             std::vector<S> square = fetch_triangle<S>(call, a, size, fill);
             mirror(square, size, fill);
-            for (size_t j = 0; hermitian && j < size; ++j) {
-                square[j * size + j] = S(std::real(square[j * size + j]));
-                for (size_t i = 0; i < j; ++i) {
-                    S& made = fill == CUBLAS_FILL_MODE_UPPER ? square[i * size + j] : square[j * size + i];
-                    made = conjugate(made);
-                }
-            }
             one_sided<S>(call, side, m, n, scale(), rows_of(square, size, size, CUBLAS_OP_N), b, keep(), c);
         });
     });
