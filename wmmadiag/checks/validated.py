@@ -31,13 +31,19 @@ def is_guess(kernel: LoweredKernel, pc: int) -> bool:
     return _reaches_swaps_alone(kernel, pc, decides=True)
 
 
+def is_offered(kernel: LoweredKernel, pc: int) -> bool:
+    """Whether it is one of both."""
+    return is_validated(kernel, pc) or is_guess(kernel, pc)
+
+
 def _reaches_swaps_alone(kernel: LoweredKernel, pc: int, *, decides: bool) -> bool:
     nodes = kernel.nodes
     load = nodes[pc]
     held = load.written()
     if load.op != "ld" or len(held) != 1:
         return False
-    swaps = [node for node in nodes if _swaps(node, load)]
+    place = _address(kernel, load)
+    swaps = [node for node in nodes if _swaps(node, load) and _address(kernel, node) == place]
     if not swaps:
         return False
     found = {node.extra[0] for node in swaps}
@@ -70,10 +76,31 @@ def _reaches_swaps_alone(kernel: LoweredKernel, pc: int, *, decides: bool) -> bo
 
 
 def _swaps(node: Decoded, load: Decoded) -> bool:
-    """Whether it is a compare-and-swap of the place that a load reads: the same register and offset, as wide."""
-    same = (node.s[:1], node.immediate, node.space) == (load.s[:1], load.immediate, load.space)
+    """Whether it is a compare-and-swap in the memory that a load reads, as wide."""
     compares = node.op == "atom" and meaning(node.text).attributes["operation"] == "cas"
-    return compares and same and _bytes(node) == _bytes(load) and load.count < 2
+    return compares and node.space == load.space and _bytes(node) == _bytes(load) and load.count < 2
+
+
+def _address(kernel: LoweredKernel, node: Decoded) -> tuple[Value | None, int]:
+    """Where an access goes: a register and an offset, or None and an address that is known."""
+    at, offset = node.s[0], node.immediate
+    while at is not None and at.constant is None:
+        made = [one for one in kernel.nodes if at in one.written()]
+        if len(made) != 1 or made[0].guard is not None or made[0].op not in ("mov.b64", "add.s64"):
+            break
+        more = [value for value in made[0].s if value is not None and value.constant is not None]
+        known = [value for value in made[0].s if value is not None and value.constant is None]
+        if (
+            len(known) > 1
+            or len(known) + len(more) != len(made[0].s)
+            or (made[0].op == "mov.b64" and len(made[0].s) > 1)
+        ):
+            break
+        offset += sum(value.constant or 0 for value in more)
+        at = known[0] if known else None
+    if at is not None and at.constant is not None:
+        at, offset = None, offset + at.constant
+    return at, offset
 
 
 def _operands(node: Decoded) -> list[Value]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,12 +32,15 @@ class Footprint:
     """An observer of one launch."""
 
     memory: Sequence[DeviceMemory]  # of the device
+    # whether the value of the load at a program counter is offered to a compare-and-swap of its place, as a guess
+    guesses: Callable[[int], bool] | None = None
     timed: bool = False  # whether a mark says which access was the last of its kind, from 1
     complete: bool = True  # whether all accesses were noted
     counters: list[int] = field(default_factory=list)  # program counters of the accesses, where they are timed
     _marks: dict[tuple[int, int], NDArray[np.int32] | NDArray[np.bool_]] = field(default_factory=dict)
     _count: int = 0
     _seen: set[tuple[int, int, int, bytes]] = field(default_factory=set)
+    _loads: dict[int, int] = field(default_factory=dict)  # how each load touches memory, by its program counter
 
     def __post_init__(self) -> None:
         self._live = sorted((one for one in self.memory if one.data.size), key=lambda one: one.address)
@@ -51,7 +54,8 @@ class Footprint:
         if self._count > _MOST:
             self.complete = False
             return
-        access = (kind, active, size, addresses)
+        touch = self._touch(kind, where)
+        access = (touch, active, size, addresses)
         if self.timed:
             self.counters.append(where[2])
         elif access in self._seen:
@@ -62,7 +66,7 @@ class Footprint:
         if active == _ALL_LANES and addresses == (_IN_ROW * size + first).tobytes():
             at = bisect.bisect_right(self._starts, first) - 1
             if at >= 0 and (start := first - self._starts[at]) + 32 * size <= self._live[at].data.size:
-                self._marks_of(at, kind)[start : start + 32 * size] = self._count if self.timed else True
+                self._marks_of(at, touch)[start : start + 32 * size] = self._count if self.timed else True
                 return
         lanes = np.frombuffer(addresses, np.uint64).astype(np.int64)
         if active != _ALL_LANES:
@@ -70,22 +74,31 @@ class Footprint:
         low, high = int(lanes.min()), int(lanes.max()) + size
         at = bisect.bisect_right(self._starts, low) - 1
         if at >= 0 and high <= self._starts[at] + self._live[at].data.size:
-            self._mark(at, kind, lanes - self._starts[at], size)
+            self._mark(at, touch, lanes - self._starts[at], size)
             return
         for lane in lanes:
             at = bisect.bisect_right(self._starts, int(lane)) - 1
             if at >= 0 and lane + size <= self._starts[at] + self._live[at].data.size:
-                self._mark(at, kind, np.array([lane - self._starts[at]]), size)
+                self._mark(at, touch, np.array([lane - self._starts[at]]), size)
 
-    def _marks_of(self, at: int, kind: int) -> NDArray[np.int32] | NDArray[np.bool_]:
-        key = (at, _TOUCHES[kind])
+    def _touch(self, kind: int, where: WarpPlace) -> int:
+        touch = _TOUCHES[kind]
+        if touch != READ or self.guesses is None:
+            return touch
+        pc = where[2]
+        if pc not in self._loads:
+            self._loads[pc] = ATOMIC if self.guesses(pc) else READ
+        return self._loads[pc]
+
+    def _marks_of(self, at: int, touch: int) -> NDArray[np.int32] | NDArray[np.bool_]:
+        key = (at, touch)
         marks = self._marks.get(key)
         if marks is None:
             marks = self._marks[key] = np.zeros(self._live[at].data.size, np.int32 if self.timed else np.bool_)
         return marks
 
-    def _mark(self, at: int, kind: int, offsets: NDArray[np.int64], size: int) -> None:
-        marks, mark = self._marks_of(at, kind), self._count if self.timed else True
+    def _mark(self, at: int, touch: int, offsets: NDArray[np.int64], size: int) -> None:
+        marks, mark = self._marks_of(at, touch), self._count if self.timed else True
         if int(offsets[-1] - offsets[0]) == size * (len(offsets) - 1) and np.all(np.diff(offsets) == size):
             marks[int(offsets[0]) : int(offsets[-1]) + size] = mark
         else:
@@ -97,7 +110,7 @@ class Footprint:
         return self._marks.get((at, touch)) if self._starts[at : at + 1] == [address] else None
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """(address, bytes, READ, WRITE or ATOMIC) of all memory of the program's that was touched."""
+        """(address, bytes, touch) of all memory of the program's that was touched."""
         for (at, touch), marks in self._marks.items():
             if self._live[at].name.startswith(QUEUE):
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from wmmadiag.checks.launched import died
 from wmmadiag.checks.registry import Check
 from wmmadiag.checks.run import CheckedRuns, reported
+from wmmadiag.checks.validated import is_offered
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.shared_memory import watchable
 from wmmadiag.errors import KernelFault
@@ -188,7 +190,9 @@ class Launcher:
         blocks = request.grid[0] * request.grid[1] * request.grid[2]
         sample = self.sample if watch and self.sample < blocks else 0
         self.sampled += sample != 0
-        footprint = Footprint(memory) if request.streams and self.checks and not sample else None
+        footprint = None
+        if request.streams and self.checks and not sample:
+            footprint = Footprint(memory, partial(is_offered, emulated.kernel))
         grid = None
         if watch and not sample and (kernel.launches or self.nested.around):
             grid = self.nested.observer(memory, kernel.name, emulated.kernel)
