@@ -154,35 +154,6 @@ def test_marks_of_cpp_for_a_profiler_are_taken(tmp_path: Path) -> None:
     assert done.returncode == 5, done.stderr
 
 
-CUTIL = r"""#include <cutil_inline.h>
-__global__ void twice(float* x) { x[threadIdx.x] *= 2; }
-int main(int argc, char** argv) {
-    CUT_DEVICE_INIT(argc, argv);
-    unsigned timer = 0;
-    CUT_SAFE_CALL(cutCreateTimer(&timer));
-    CUT_SAFE_CALL(cutStartTimer(timer));
-    float *x, h[4] = {1, 2, 3, 4}, right[4] = {2, 4, 6, 8};
-    CUDA_SAFE_CALL(cudaMalloc((void**)&x, sizeof h));
-    cutilSafeCall(cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice));
-    twice<<<1, 4>>>(x);
-    CUT_CHECK_ERROR("twice");
-    cutilSafeCall(cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost));
-    CUT_SAFE_CALL(cutStopTimer(timer));
-    int size = 0;
-    const CUTBoolean there = cutGetCmdLineArgumenti(argc, (const char**)argv, "size", &size);
-    printf("%d %d %d", cutComparef(right, h, 4), cutComparefe(right, h, 3, 0.1f), cutCompareL2fe(right, h, 4, 1e-6f));
-    right[3] = 9;
-    printf(" %d %d %d %d\n", cutComparef(right, h, 4), cutCompareL2fe(right, h, 4, 1e-6f), there, size);
-    cutilExit(argc, argv);
-}
-"""
-
-
-def test_the_helpers_of_the_first_samples(tmp_path: Path) -> None:
-    done = run_program(tmp_path, CUTIL, "--", "--size=7")
-    assert (done.stdout, done.returncode) == ("1 1 1 0 0 1 7\n", 0), done.stderr
-
-
 def test_files_and_images_are_compared_as_the_samples_do(tmp_path: Path) -> None:
     text = r"""#include <helper_functions.h>
 int main(int argc, char** argv) {

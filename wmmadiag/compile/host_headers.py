@@ -28,7 +28,7 @@ cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cusol
 nvml.h
 cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h
 helper_cuda.h helper_cuda_drvapi.h nvrtc_helper.h helper_functions.h helper_string.h helper_timer.h helper_image.h
-cutil.h cutil_inline.h cuda_gl_interop.h cudnn_frontend.h
+cuda_gl_interop.h cudnn_frontend.h
 driver_functions.h channel_descriptor.h math_functions.h cuda_texture_types.h cuda_surface_types.h
 surface_functions.h texture_fetch_functions.h
 cufftXt.h cufftw.h cub/util_allocator.cuh cub/iterator/counting_input_iterator.cuh

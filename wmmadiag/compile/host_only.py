@@ -25,9 +25,6 @@ DEVICE_WORDS = frozenset({"__global__", "__device__", "__constant__", "__shared_
 _CONSTANT = frozenset({"constexpr", "const", "consteval", "constinit"})
 _UNEVALUATED = re.compile(rb"\b(?:decltype|sizeof|alignof|noexcept|requires|typeid)\s*(?=\()")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-OWN_TEXTURE = re.compile(rb"\b(?:struct|class)\s+texture\b")
-"""Where a program has a class of that name, it means no reference to a texture."""
-_TEXTURE = re.compile(rb"(?:(?:static|extern|const)\s+)*texture\s*<")
 _ROOT = re.compile(rb"(?<![\w:])([A-Za-z_]\w*)\s*::(?!\s*[*>)])")
 # A word in capitals that no file defines may be a macro of a header that is not there, and mark device code.
 _MACRO_LIKE = re.compile(r"[A-Z_][A-Z0-9_]{2,}")
@@ -63,20 +60,11 @@ def judged(sources: Mapping[str, Source], wanted: Iterable[str] = ()) -> dict[st
     `wanted`: texts that the compiler is given besides, such as name expressions: what they name is needed.
     """
     files = {key: _HostFile(source, outline(source)) for key, source in sources.items()}
-    references = not any(OWN_TEXTURE.search(source.data) for source in sources.values())
     for one in files.values():
-        one.heads = [_head(one.source, item, references) for item in one.items]
+        one.heads = [head_words(one.source, item.start, item.head_end) for item in one.items]
         one.words = [_words(one.source.code.code[item.start : item.end]) for item in one.items]
     known = _Known(files.values(), frozenset(word for text in wanted for word in re.findall(r"[A-Za-z_]\w*", text)))
     return {key: tuple(_parts(one, known)) for key, one in files.items()}
-
-
-def _head(source: Source, item: Item, references: bool) -> frozenset[str]:
-    """The words before a declaration's name; a reference to a texture, of CUDA before 12, is the device's."""
-    words = head_words(source, item.start, item.head_end)
-    if references and item.kind == "variable" and _TEXTURE.match(source.code.code, item.start):
-        return words | {"__device__"}
-    return words
 
 
 @dataclass(slots=True)

@@ -125,7 +125,6 @@ class EmulatorOptions:
     # address of a 64-bit number that counts the blocks that have begun, for a look at a long launch; 0: none
     begun: int = 0
     multiprocessors: int = 0  # of the device, as %nsmid tells; 0: each block has one of its own
-    part: int = 0  # of these that the blocks take turns on, as %smid tells; 0: all
     check_table: tuple[int, ...] = ()  # what a native check takes from Python; only provenance has one
     # poison, register_poison: what memory and registers hold that nothing has written
     poison: int = POISON
@@ -193,7 +192,6 @@ class EmulatedKernel:
             **({"sample": options.sample} if options.sample else {}),
             **({"begun": options.begun} if options.begun else {}),
             **({"multiprocessors": options.multiprocessors} if options.multiprocessors else {}),
-            **({"part": options.part} if options.part else {}),
             **({"fresh": fresh} if (fresh := unwritten(launch, extents, bool(options.checks))) else {}),
         )
         seconds = time.perf_counter() - start

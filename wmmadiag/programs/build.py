@@ -17,7 +17,6 @@ import msgspec
 from wmmadiag.compile import cache
 from wmmadiag.compile.driver import source_key, source_tree
 from wmmadiag.compile.host_compiler import compiler_version, host_compiler, one_main, run_compiler, run_with_help
-from wmmadiag.compile.host_only import OWN_TEXTURE
 from wmmadiag.compile.model import source_name
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
@@ -65,7 +64,6 @@ class ProgramSource:
     variables: frozenset[str]  # names of the device's variables that it or its headers define
     expressions: tuple[str, ...]  # the instantiations of kernel templates that its host code uses, as NVRTC takes them
     nested: bool = False  # whether its kernels launch kernels
-    references: bool = False  # whether it has references to textures
 
     @property
     def of_device(self) -> bool:
@@ -109,11 +107,6 @@ class _Prepared:
     def may_use_libraries(self) -> bool:
         """Whether it includes a header of `native/headers`: of those, many are of no library."""
         return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
-
-    def has_references(self) -> bool:
-        """Whether it declares references to textures, once `texts` were made."""
-        mine = any(OWN_TEXTURE.search(file.data) for file in self.tree.every())
-        return not mine and any(one.references for one in self.names)
 
     @cached_property
     def _marks(self) -> re.Pattern[bytes]:
@@ -171,8 +164,6 @@ class _Prepared:
 
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
 """Parts of CUB, which are one header for the host."""
-TEXTURE_REFERENCES = "wmmadiag_texture_references.h"
-"""What a source with texture references is compiled with: a header of this name for the host, one for the device."""
 _CLOCKS = frozenset({"cudaEventElapsedTime", "cuEventElapsedTime"})
 ALLOCATED = frozenset(
     f"cuda{one}"
@@ -274,7 +265,7 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         asked = [name for name in readable if name.endswith(">") and LAMBDA not in name]
         expressions = tuple(dict.fromkeys(map(expression_of, asked)))
         nested = any(each.launches for each in one.names)
-        units.append(ProgramSource(one.name, known, owned, expressions, nested, one.has_references()))
+        units.append(ProgramSource(one.name, known, owned, expressions, nested))
     kernels.sort(key=lambda one: one.start)
     called = called_by(library)
     timed = [_TIMED] if _CLOCKS & called else []
@@ -330,8 +321,6 @@ def _compile(
             versioned = sorted({name.decode() for text in texts.values() for name in _VERSIONED.findall(text)})
             defined = [f"-D{name}_v2={name}" for name in versioned]
             language = [*flags, *defined, "-include", str(header), "-x", "c++"]
-            if one.has_references():
-                language += ["-include", str(NATIVE / "headers" / TEXTURE_REFERENCES)]
             source = next(iter(texts))
 
             def run(language: Sequence[str]) -> None:

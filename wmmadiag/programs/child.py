@@ -53,7 +53,7 @@ class _LaunchRecord(ctypes.Structure):
         ("kernel", ctypes.c_int32), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
         ("shared", ctypes.c_uint64), ("parameters", ctypes.c_void_p), ("parameter_bytes", ctypes.c_uint64),
         ("file", ctypes.c_char_p), ("line", ctypes.c_int32), ("cluster", ctypes.c_uint32),
-        ("stream", ctypes.c_uint64), ("multiprocessors", ctypes.c_uint64),
+        ("stream", ctypes.c_uint64),
     )  # fmt: skip
 
 
@@ -295,8 +295,7 @@ class Served:
         packed = asked.cluster
         cluster = (packed & 255, packed >> 8 & 255, packed >> 16) if packed else None
         request = Request(
-            kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream), cluster,
-            asked.multiprocessors,
+            kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream), cluster
         )  # fmt: skip
         error, instructions[0] = self.run(request)
         return error

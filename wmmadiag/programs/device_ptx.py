@@ -8,7 +8,7 @@ from pathlib import Path
 from wmmadiag.compile.driver import compile_source
 from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
-from wmmadiag.programs.build import TEXTURE_REFERENCES, ProgramSource
+from wmmadiag.programs.build import ProgramSource
 
 SEPARATELY = "--relocatable-device-code=true"
 NESTED = (SEPARATELY, "--pre-include=cuda_device_runtime_api.h")
@@ -20,7 +20,7 @@ _LARGE = 16
 
 def is_large(unit: ProgramSource) -> bool:
     """Whether a source has so many instantiations that those which are launched are compiled one by one at first."""
-    return len(unit.expressions) > _LARGE and not (unit.nested or unit.references)
+    return len(unit.expressions) > _LARGE and not unit.nested
 
 
 def device_ptx(
@@ -33,6 +33,5 @@ def device_ptx(
         separately: with functions that it does not call itself, for kernels of other sources.
     """
     extra = (*options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
-    extra = (*extra, *([f"--pre-include={TEXTURE_REFERENCES}"] if unit.references else ()))
     options = replace(options, name_expressions=unit.expressions, extra=extra)
     return compile_source(Path(unit.source), options, use_cache=use_cache, assembled=registers)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from wmmadiag.compile.host_only import OWN_TEXTURE
 from wmmadiag.csource.declarations import Declarations, Function
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lambdas import opening_edits
@@ -32,7 +31,6 @@ _OPENED = {b")": b"(", b"]": b"[", b">": b"<"}
 _MACRO_HEAD = re.compile(rb"#[ \t]*define[ \t]+\w+(?:\([^()]*\))?[ \t]*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*\Z")
 _ALGORITHMS = re.compile(rb"\bthrust/|\bDevice[A-Z]\w*\s*::")
-_REFERENCE = re.compile(r"texture\s*<")
 _NO_CALLEE = frozenset({b"return", b"else", b"do", b"throw", b"co_return"})
 
 
@@ -45,24 +43,19 @@ class DeviceNames:
     managed: frozenset[str]  # those of them that the host may touch
     qualified: frozenset[str] = frozenset()  # the kernels with their scopes
     launches: bool = False  # whether what runs on the device launches kernels
-    references: bool = False  # whether it declares references to textures, of CUDA before 12
 
 
 def device_names(source: Source, declared: Declarations) -> DeviceNames:
     """The kernels and variables of one file."""
     found = [one for one in declared.functions if one.kernel]
     kernels = {one.name: tuple(p.name for p in one.parameters) for one in found}
-    mine = OWN_TEXTURE.search(source.data) is not None
-    at_scope = [one for one in declared.variables if one.kind == "namespace" and not mine]
-    references = [one for one in at_scope if _REFERENCE.match(one.type)]
-    on_device = [one for one in declared.variables if one.words & {"__device__", "__constant__", "__managed__"}]
-    variables = [*on_device, *references]
+    variables = [one for one in declared.variables if one.words & {"__device__", "__constant__", "__managed__"}]
     managed = frozenset(one.name for one in variables if "__managed__" in one.words)
     qualified = frozenset(one.qualified for one in found)
     bodies = [one.body for one in declared.functions if one.body and (one.kernel or "__device__" in one.words)]
     launches = any(b"<<<" in source.code.code[one.start_byte : one.end_byte] for one in bodies)
     names = frozenset(one.name for one in variables)
-    return DeviceNames(kernels, names, managed, qualified, launches, bool(references))
+    return DeviceNames(kernels, names, managed, qualified, launches)
 
 
 def host_edits(

@@ -59,7 +59,6 @@ class Request:
     place: str  # "file:line" of the launch in host code
     streams: bool = False  # whether what it touches is to be told: it may race with work in other streams
     cluster: Dim3 | None = None  # blocks of a cluster in (x, y, z); None: as the kernel was compiled
-    multiprocessors: int = 0  # that its stream may use; 0: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class LaunchOutcome:
     grid: Grid | None = None  # what a grid that launches others did, in its order
 
 
-_Key: TypeAlias = "tuple[int, Dim3, Dim3, int, Dim3 | None, int, bytes]"
+_Key: TypeAlias = "tuple[int, Dim3, Dim3, int, Dim3 | None, bytes]"
 
 
 @dataclass
@@ -158,7 +157,7 @@ class Launcher:
         """What is known of launches that are like this one."""
         key = (
             request.kernel.number, request.grid, request.block, request.shared, request.cluster,
-            request.multiprocessors, request.parameters,
+            request.parameters,
         )  # fmt: skip
         return self._alike.setdefault(key, Alike())
 
@@ -198,8 +197,8 @@ class Launcher:
             grid = self.nested.observer(memory, kernel.name, emulated.kernel)
             footprint = grid or footprint
         before = self.nested.before(memory) if grid is not None else {}
-        if footprint is not None or sample or request.multiprocessors:
-            how = replace(emulated.options, observer=footprint, sample=sample, part=request.multiprocessors)
+        if footprint is not None or sample:
+            how = replace(emulated.options, observer=footprint, sample=sample)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
         turns = turns_of(request.grid, kernel.unasked)
         alone = (

@@ -42,10 +42,6 @@ template <class = void> static __device__ __forceinline__ void cudaGridDependenc
 template <class = void> static __device__ __forceinline__ void cudaTriggerProgrammaticLaunchCompletion() {
   asm volatile("griddepcontrol.launch_dependents;");
 }
-/* Of a graph's condition: its handle is the address of its value. */
-template <class = void> static __device__ __forceinline__ void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
-  *reinterpret_cast<unsigned *>(handle) = value;
-}
 /* Never complete in device code; headers of both halves name them in operators that nothing there calls. */
 namespace std {
 template <class, class> class basic_istream;

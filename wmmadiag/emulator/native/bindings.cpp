@@ -182,8 +182,7 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
              std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order, const nb::object& observer, std::vector<std::string> checks,
              const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uintptr_t>>& fresh, std::vector<std::int64_t> check_table,
              const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>& watched, std::uint64_t patience,
-             bool last_block_first, std::uint64_t sample, std::uintptr_t begun, std::array<std::uint32_t, 5> cluster, std::uint64_t multiprocessors,
-             std::uint64_t part) {
+             bool last_block_first, std::uint64_t sample, std::uintptr_t begun, std::array<std::uint32_t, 5> cluster, std::uint64_t multiprocessors) {
     const auto* program = loaded.program.get();
     auto request = launch_request(loaded, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, poison, register_poison,
                                   std::move(warp_order), eager_copies);
@@ -191,7 +190,6 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     request.in_order = in_order;
     request.spec.last_block_first = last_block_first;
     request.spec.multiprocessors = multiprocessors;
-    request.spec.part = part;
     request.sample = sample;
     request.begun = reinterpret_cast<std::uint64_t*>(begun);
     request.checks = std::move(checks);
@@ -296,7 +294,7 @@ NB_MODULE(_core, m) {
              "check_table"_a = std::vector<std::int64_t>{},
              "watched"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>{}, "patience"_a = 0,
              "last_block_first"_a = false, "sample"_a = 0, "begun"_a = 0, "cluster"_a = std::array<std::uint32_t, 5>{1, 1, 1, 0, 0},
-             "multiprocessors"_a = 0, "part"_a = 0)
+             "multiprocessors"_a = 0)
         .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none(), "registers"_a)
         .def("lane_op_names",
              [](const Engine& e) {

@@ -38,7 +38,6 @@ struct GridSpec {
     std::uint32_t shared_bytes = 0;  // static + dynamic, from shared_base
     std::uint32_t dynamic_bytes = 0;
     std::uint64_t multiprocessors = 0;  // of the device, %nsmid; 0: each block has one of its own
-    std::uint64_t part = 0;             // of these that the blocks take turns on, as %smid tells; 0: all
     std::uint32_t poison = 0;           // word that fills shared and local memory
     std::uint32_t register_poison = 0;
     std::vector<std::uint32_t> warp_order;  // empty: 0, 1, 2, ...

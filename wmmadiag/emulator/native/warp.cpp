@@ -33,8 +33,7 @@ std::uint64_t preset_value(Preset preset, unsigned lane, std::uint32_t thread, c
         case Preset::laneid: return lane;
         case Preset::warpid: return warp.index() % warp.block().warps_of_one();
         case Preset::nwarpid: return (b.count() + lanes - 1) / lanes;
-        case Preset::smid:
-            return spec.multiprocessors != 0 ? warp.block().index() % (spec.part != 0 ? spec.part : spec.multiprocessors) : warp.block().index();
+        case Preset::smid: return spec.multiprocessors != 0 ? warp.block().index() % spec.multiprocessors : warp.block().index();
         case Preset::nsmid: return spec.multiprocessors != 0 ? spec.multiprocessors : spec.grid.count();
         case Preset::lanemask_eq: return Mask{1} << lane;
         case Preset::lanemask_lt: return (Mask{1} << lane) - 1;

@@ -23,9 +23,6 @@ struct Function {
 // Launches a kernel by the addresses of its arguments, or by a buffer with them.
 CUresult launch_function(CUfunction function, dim3 grid, dim3 block, unsigned shared, CUstream stream, void** arguments, void** extra, LaunchWay way);
 
-// A copy in two dimensions of which an end is an array.
-CUresult copy_with_arrays(const CUDA_MEMCPY2D& p, bool waits, CUstream stream);
-
 // cuda.h and driver_types.h number their errors alike.
 inline CUresult result(cudaError_t error) { return static_cast<CUresult>(error); }
 

@@ -10,21 +10,6 @@ namespace wmmadiag {
 
 struct Graph;
 
-// What a conditional node decides between: its bodies, by a value that kernels set.
-struct Choice {
-    cudaGraphConditionalNodeType type = cudaGraphCondTypeIf;
-    void* value = nullptr;  // on the device; its address is the handle
-    std::vector<std::shared_ptr<Graph>> bodies;
-    std::vector<cudaGraph_t> handles;  // of the bodies, for the program
-    Here place;
-};
-// A value's beginning, where one is wished.
-struct Condition {
-    void* value;
-    unsigned initial;
-    bool assigned;
-};
-
 // A piece of work of a graph.
 struct Node {
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
@@ -39,7 +24,6 @@ struct Node {
     cudaMemsetParams filled{};
     cudaHostNodeParams called{};
     std::shared_ptr<Graph> child;                    // that it is made of
-    std::shared_ptr<const Choice> choice;            // of a conditional node
     cudaEvent_t event = nullptr;                     // that it records, or waits for
     cudaMemAllocNodeParams allocation{};             // memory that it makes, or gives back (`dptr` alone)
     std::map<int, cudaLaunchAttributeValue> wishes;  // of a kernel, by their attributes, for the program to ask
@@ -52,7 +36,6 @@ struct Node {
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
     std::vector<std::shared_ptr<void>> held;  // objects of the program's that live as long as it
-    std::vector<Condition> conditions;        // made for it
 
     Node* add(cudaGraphNodeType type, std::function<cudaError_t()> work, std::vector<Node*> after);
     std::shared_ptr<Graph> copy() const;
@@ -82,13 +65,8 @@ Node* captured_node(cudaStream_t stream);
 // Says of a kernel's node what is launched.
 void describe(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, LaunchWay way);
 
-// Gives conditions their values, as each run of their graph begins.
-void begin(const Graph& graph);
 // Runs a graph's nodes one after another, as a part of the work that is running.
 cudaError_t run(const Graph& graph);
-// The same choice between copies of its bodies; what a node of it does.
-std::shared_ptr<const Choice> copied(const Choice& choice);
-std::function<cudaError_t()> decided(std::shared_ptr<const Choice> choice);
 
 // Runs a graph in a stream: nodes that nothing orders count as work of streams of their own.
 cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& graph);

@@ -33,9 +33,5 @@ cudaError_t changed(Node* node, cudaEvent_t event);
 cudaError_t records(cudaEvent_t event);
 cudaError_t waits(cudaEvent_t event);
 bool is_event(cudaEvent_t event);
-// Memory that goes with the last graph that holds it.
-std::shared_ptr<void> held_memory(void* memory);
-// A node that decides between bodies; the program is told them.
-cudaError_t add_choice(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaConditionalNodeParams& p);
 
 }  // namespace wmmadiag

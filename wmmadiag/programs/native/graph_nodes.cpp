@@ -7,6 +7,16 @@ using namespace wmmadiag;
 
 namespace {
 
+// Memory that goes with the last graph that holds it.
+std::shared_ptr<void> held_memory(void* memory) {
+    return {memory, [](void* gone) {
+                auto* one = allocation_at(gone);
+                if (one == nullptr) return;
+                one->of_graph = false;
+                release(gone, Kind::device);
+            }};
+}
+
 cudaError_t not_for_nodes(const char* function, const char* why, const char* hint) {
     report("launch", "unsupported", "error", std::string(function) + ": " + why, hint);
     return failed(cudaErrorNotSupported);
@@ -179,7 +189,6 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaG
         p->alloc.dptr = asked.dptr;
         return error;
     }
-    if (p->type == cudaGraphNodeTypeConditional) return add_choice(to, graph, after, count, p->conditional);
     if (p->type == cudaGraphNodeTypeMemFree) return cudaGraphAddMemFreeNode(to, graph, after, count, p->free.dptr);
     Node checked;
     checked.type = p->type;

@@ -26,7 +26,6 @@ Node* Graph::add(cudaGraphNodeType type, std::function<cudaError_t()> work, std:
 std::shared_ptr<Graph> Graph::copy() const {
     auto made = std::make_shared<Graph>();
     made->held = held;
-    made->conditions = conditions;
     std::map<const Node*, Node*> copies;
     for (const auto& one : nodes) {
         made->nodes.push_back(std::make_unique<Node>(*one));
@@ -34,15 +33,17 @@ std::shared_ptr<Graph> Graph::copy() const {
         now->origin = one.get();
         now->graph = made.get();
         for (auto& address : now->addresses) address = now->arguments.data() + (static_cast<std::byte*>(address) - one->arguments.data());
-        if (one->choice != nullptr) {
-            now->choice = copied(*one->choice);
-            now->work = decided(now->choice);
-        }
         copies[one.get()] = now;
     }
     for (const auto& one : made->nodes)
         for (auto& before : one->after) before = copies.at(before);
     return made;
+}
+
+cudaError_t run(const Graph& graph) {
+    for (const auto* one : graph.ordered())
+        if (const auto error = one->enabled ? one->work() : cudaSuccess; error != cudaSuccess) return error;
+    return cudaSuccess;
 }
 
 std::vector<Node*> Graph::ordered() const {

@@ -90,11 +90,10 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
     if (way.cooperative) {
         const auto blocks = std::uint64_t{grid.x} * grid.y * grid.z;
         const auto fit = std::max<std::uint64_t>(property("maxThreadsPerMultiProcessor") / ((threads + 31) / 32 * 32), 1);
-        const auto most = fit * (way.multiprocessors != 0 ? way.multiprocessors : property("multiProcessorCount"));
+        const auto most = fit * property("multiProcessorCount");
         if (blocks > most)
             return refused(cudaErrorCooperativeLaunchTooLarge,
-                           std::to_string(blocks) + " blocks in a cooperative launch; " + std::to_string(most) + " fit " +
-                               (way.multiprocessors != 0 ? "the stream's multiprocessors" : "the device") + " at once",
+                           std::to_string(blocks) + " blocks in a cooperative launch; " + std::to_string(most) + " fit the device at once",
                            "ask cudaOccupancyMaxActiveBlocksPerMultiprocessor for the grid's size");
     }
     return cudaSuccess;
@@ -137,7 +136,6 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
         record.file = here().file;
         record.line = here().line;
         record.cluster = way.cluster;
-        record.multiprocessors = way.multiprocessors;
         record.stream = several_streams() ? 1 : 0;
         std::uint64_t count = 0;
         const auto error = static_cast<cudaError_t>(host().launch(&record, &count));
@@ -150,7 +148,6 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
 
 cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, LaunchWay way) {
     std::function<cudaError_t()> work;
-    way.multiprocessors = multiprocessors_of(stream);
     if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, way, work); error != cudaSuccess) return error;
     const auto error = submit(stream, std::move(work), cudaGraphNodeTypeKernel);
     if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) describe(*node, kernel, grid, block, arguments, shared, way);

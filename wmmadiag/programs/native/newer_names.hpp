@@ -5,10 +5,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#if CUDART_VERSION < 13010
-typedef struct cudaExecutionContext_st* cudaExecutionContext_t;
-#endif
-
 #if CUDA_VERSION < 13040
 inline constexpr CUresult CUDA_ERROR_INSUFFICIENT_LOADER_VERSION = static_cast<CUresult>(227);
 #endif

@@ -243,16 +243,6 @@ inline cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAd
                          cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}});
 }
 
-inline cudaError_t cudaMemcpyBatchAsync(void** to, void** from, size_t* sizes, size_t count, cudaMemcpyAttributes* attributes, size_t* begins,
-                                        size_t ranges, size_t* failed, cudaStream_t stream) {
-    if (failed != nullptr) *failed = SIZE_MAX;
-    return cudaMemcpyBatchAsync(to, from, sizes, count, attributes, begins, ranges, stream);
-}
-inline cudaError_t cudaMemcpy3DBatchAsync(size_t count, cudaMemcpy3DBatchOp* operations, size_t* failed, unsigned long long flags,
-                                          cudaStream_t stream) {
-    if (failed != nullptr) *failed = SIZE_MAX;
-    return cudaMemcpy3DBatchAsync(count, operations, flags, stream);
-}
 inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
     return cudaGraphAddDependencies(graph, from, to, nullptr, count);
 }
@@ -336,10 +326,6 @@ inline double max(double a, float b) { return fmax(a, b); }
 #define cudaMemcpy2DAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy2DAsync(__VA_ARGS__))
 #define cudaMemcpy3D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy3D(__VA_ARGS__))
 #define cudaMemcpy3DAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy3DAsync(__VA_ARGS__))
-#define cudaMemcpyBatchAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpyBatchAsync(__VA_ARGS__))
-#define cudaMemcpy3DBatchAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy3DBatchAsync(__VA_ARGS__))
-#define cudaMemcpy3DPeer(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy3DPeer(__VA_ARGS__))
-#define cudaMemcpy3DPeerAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy3DPeerAsync(__VA_ARGS__))
 #define cudaMallocArray(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMallocArray(__VA_ARGS__))
 #define cudaMalloc3DArray(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMalloc3DArray(__VA_ARGS__))
 #define cudaFreeArray(...) (WMMADIAG_HERE(__VA_ARGS__), cudaFreeArray(__VA_ARGS__))

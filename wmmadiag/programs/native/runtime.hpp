@@ -106,10 +106,7 @@ cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work, cudaG
 // The host has waited: for all of the device, or for the default stream alone.
 void waited(bool all = true);
 void waited_for(cudaStream_t stream);
-bool several_streams();  // the program has made one
-// The multiprocessors that a stream may use, 0: all; and a stream that may use so many.
-unsigned multiprocessors_of(cudaStream_t stream);
-cudaError_t confine(cudaStream_t stream, unsigned multiprocessors);
+bool several_streams();        // the program has made one
 std::uint64_t instructions();  // warp instructions emulated so far, the clock of events
 void flush_output();           // what device printf wrote, once the host has waited for it
 
@@ -128,7 +125,6 @@ inline dim3 unpacked(std::uint32_t cluster) { return {cluster & 255, cluster >> 
 struct LaunchWay {
     bool cooperative = false;
     std::uint32_t cluster = 0;
-    unsigned multiprocessors = 0;                                      // that its stream may use; 0: all
     LaunchWay(bool cooperative = false) : cooperative(cooperative) {}  // NOLINT: the one that most launches need
     [[nodiscard]] dim3 in_cluster(const KernelInfo& kernel) const {
         const auto packed = cluster != 0 ? cluster : kernel.cluster;
@@ -173,9 +169,8 @@ struct LaunchRecord {
     std::uint64_t parameter_bytes = 0;
     const char* file = "";
     std::int32_t line = 0;
-    std::uint32_t cluster = 0;          // as `LaunchWay` has it
-    std::uint64_t stream = 0;           // whether there are several: then what it touches is to be told (`wmmadiag_touches`)
-    std::uint64_t multiprocessors = 0;  // that its stream may use; 0: all
+    std::uint32_t cluster = 0;  // as `LaunchWay` has it
+    std::uint64_t stream = 0;   // whether there are several: then what it touches is to be told (`wmmadiag_touches`)
 };
 }  // namespace wmmadiag
 

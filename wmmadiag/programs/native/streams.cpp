@@ -17,7 +17,6 @@ struct Stream {
     Capture capturing;
     std::uint64_t number = 0;                   // in the order of creation; 0: the legacy default stream
     wmmadiag::Clock clock;                      // what comes before its next work
-    unsigned multiprocessors = 0;               // that it may use; 0: all
     std::map<int, cudaStreamAttrValue> wishes;  // by their attributes, for the program to ask
 };
 
@@ -122,7 +121,6 @@ cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& grap
     const auto known = before(*one);
     auto after = known;
     const Here place = here();
-    begin(*graph);
     for (auto* node : graph->ordered()) {
         auto clock = node->number == 0 ? before(*one) : known;
         for (const auto* other : node->after) join(clock, other->clock);
@@ -179,17 +177,6 @@ Clock submitted() {
     auto clock = before(handles().legacy);
     for (const auto* one : handles().streams) join(clock, one->clock);
     return clock;
-}
-
-unsigned multiprocessors_of(cudaStream_t stream) {
-    const auto* one = stream_of(stream);
-    return one != nullptr ? one->multiprocessors : 0;
-}
-cudaError_t confine(cudaStream_t stream, unsigned multiprocessors) {
-    auto* one = stream_of(stream);
-    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
-    one->multiprocessors = multiprocessors;
-    return cudaSuccess;
 }
 
 }  // namespace wmmadiag

@@ -1,3 +1,0 @@
-// The same for programs of later SDKs.
-#pragma once
-#include "cutil.h"
