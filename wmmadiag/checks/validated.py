@@ -84,22 +84,18 @@ def _swaps(node: Decoded, load: Decoded) -> bool:
 def _address(kernel: LoweredKernel, node: Decoded) -> tuple[Value | None, int]:
     """Where an access goes: a register and an offset, or None and an address that is known."""
     at, offset = node.s[0], node.immediate
-    while at is not None and at.constant is None:
+    while at is not None:
+        if at.constant is not None:
+            return None, offset + at.constant
         made = [one for one in kernel.nodes if at in one.written()]
         if len(made) != 1 or made[0].guard is not None or made[0].op not in ("mov.b64", "add.s64"):
             break
-        more = [value for value in made[0].s if value is not None and value.constant is not None]
-        known = [value for value in made[0].s if value is not None and value.constant is None]
-        if (
-            len(known) > 1
-            or len(known) + len(more) != len(made[0].s)
-            or (made[0].op == "mov.b64" and len(made[0].s) > 1)
-        ):
+        operands = [value for value in made[0].s if value is not None]
+        varying = [value for value in operands if value.constant is None]
+        if len(varying) > 1:
             break
-        offset += sum(value.constant or 0 for value in more)
-        at = known[0] if known else None
-    if at is not None and at.constant is not None:
-        at, offset = None, offset + at.constant
+        offset += sum(value.constant or 0 for value in operands)
+        at = varying[0] if varying else None
     return at, offset
 
 
