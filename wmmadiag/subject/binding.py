@@ -17,9 +17,8 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import SymbolScope
 from wmmadiag.subject.card import Argument, Card, Case, LaunchShape, Tolerance, Variant
 from wmmadiag.subject.given_values import given_values, scalar
-from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
+from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful
 from wmmadiag.subject.placement import place_view
-from wmmadiag.subject.reference_case import ReferenceCase
 from wmmadiag.subject.shapes import check_shapes
 from wmmadiag.subject.storage import Placement, poisoned
 from wmmadiag.subject.symbols import GivenParameters, case_scope, evaluate_parameters
@@ -239,8 +238,6 @@ def _fill(
             values[role] = given_values(argument, placement.shape, scope)
         elif kind is not None and not argument.inputs:
             values[role] = draw_meaningful(kind, role, (placement.shape, argument.element), kind.extent(shapes), seed)
-    if card.computes.given and not empty:
-        values |= _left_by_call(card, scope, values, shapes)
     bound = []
     for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
         if argument.value is not None:
@@ -261,18 +258,6 @@ def _fill(
                 placement.view(storage)[...] = poisoned(argument.element, 1, index)[0]
         bound.append(BoundArgument(argument, index, storage, storage.copy(), None, views))
     return tuple(bound)
-
-
-def _left_by_call(
-    card: Card, scope: SymbolScope, values: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, NDArray[Any]]:
-    """What the card's host functions leave in inputs of which the card says so, as the storage holds it."""
-    from wmmadiag.subject.reference_process import asked_left
-
-    elements = {view.role: one.element for one in card.arguments for view in one.views}
-    drawn = {role: one for role, one in values.items() if role not in card.computes.given}
-    left = asked_left(ReferenceCase(card, drawn, _symbol_values(scope), shapes, elements))
-    return {role: rounded(left[role], elements[role]) for role in card.computes.given if role in left}
 
 
 def _launch(shape: LaunchShape, scope: SymbolScope, arguments: tuple[BoundArgument, ...]) -> Launch:

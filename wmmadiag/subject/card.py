@@ -164,10 +164,6 @@ class Computes(CardPart):
     parameters: Mapping[str, Expression | bool]  # of the operation, by name; expressions, words or booleans
     python: str = ""  # "file.py:function" for "python", resolved against the card's folder when used
     reference: str = ""  # "module.function" of a library, in its place
-    host: str = ""  # a C++ source, in its place; `call`: what is called of it, "gelu_cpu(out, inp, N)"
-    call: str = ""
-    rounding: str = ""  # the type that a kernel judged by `call` rounds all it computes to, "bf16"; "" for f32 or f64
-    given: tuple[str, ...] = ()  # roles of the inputs that hold what `call` leaves in them
     arguments: tuple[str, ...] = ()  # roles of the inputs that it takes by position; empty for all, in the card's order
     keywords: Mapping[str, Keyword] = field(default_factory=dict)  # what it takes by name
 
@@ -197,8 +193,7 @@ class Card:
     `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
     alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may; `answered`: the
     questions of the operation that it has answered. `assumed`: what was taken from the source alone and changes the
-    meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote; `text`: of
-    one by a host function of its source, which nobody wrote either.
+    meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote.
     """
 
     name: str
@@ -223,7 +218,6 @@ class Card:
     answered: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     derived: Derived | None = None
-    text: str = ""
 
     @property
     def derivation(self) -> Derived:

@@ -57,13 +57,6 @@ LAUNCH = _keys(
 FUNCTION = _keys(
     python='`"file.py:function"` of your own, beside the card',
     reference='or a function of a library, with its module: `"torch.nn.functional.silu"`',
-    host='or a C++ source, whose host functions say what is right: `"gelu_forward.cu"`',
-    call=(
-        "what is called of it, with roles, a case's symbols and the kernel's own numbers: "
-        '`"gelu_forward_cpu(out, inp, N)"`; several calls are divided by `;`'
-    ),
-    rounding='the type to which a kernel judged by `call` rounds all that it computes: `"bf16"`; `"f32"` if absent',
-    given="roles of inputs that the kernel gets as `call` leaves them: what one part computes and the next one reads",
     arguments=(
         "roles of the inputs that a library's function takes by position; all of them, in the card's order, if absent"
     ),

@@ -16,13 +16,12 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.host_functions.reference import host_reference
 from wmmadiag.subject.library_reference import call_library
 from wmmadiag.subject.reference_case import ReferenceCase
 
 
 def python_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
-    """Call the card's function, the library's that it names (`library_reference`), or the host code's.
+    """Call the card's function, or the library's that it names (`library_reference`).
 
     The function gets two dicts: float64 copies of the logical inputs by role, and the symbols' values. It returns
     the output, or a dict of outputs by role; in place of an output it may give a pair (output, bound), the bound a
@@ -35,8 +34,6 @@ def python_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str,
         ConfigurationError: the function is missing or fails, or its result does not fit; with the user's line.
     """
     card, shapes = case.card, case.shapes
-    if card.computes.host:
-        return host_reference(case)
     if card.computes.reference:
         given = call_library(card, case.inputs, case.elements, case.symbols)
         return answers_of(dict(zip(shapes, given, strict=False)), card, shapes)

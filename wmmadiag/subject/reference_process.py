@@ -17,8 +17,6 @@ from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 from wmmadiag.processes.deadline import out_of_time, seconds_left
-from wmmadiag.subject.host_functions.probe import Probed, Question, probe
-from wmmadiag.subject.host_functions.reference import left_by_call
 from wmmadiag.subject.python_reference import python_reference
 from wmmadiag.subject.reference_case import ReferenceCase
 
@@ -41,20 +39,10 @@ def asked_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str, 
     return expected, bounds
 
 
-def asked_left(case: ReferenceCase) -> dict[str, Doubles]:
-    """`host_functions.reference.left_by_call`, in the child.
-
-    Raises:
-        As `asked_reference`.
-    """
-    left: dict[str, Doubles] = _asked(left_by_call, case)
-    return left
-
-
 def _asked(function: Callable[[ReferenceCase], Any], case: ReferenceCase) -> Any:
     """What a function answers in the child."""
     card = case.card
-    name = card.computes.reference or card.computes.python or card.computes.call
+    name = card.computes.reference or card.computes.python
     seconds = seconds_left(SECONDS)
     with _LOCK:
         try:
@@ -72,24 +60,6 @@ def _asked(function: Callable[[ReferenceCase], Any], case: ReferenceCase) -> Any
                 f"the reference {name} ended its process: {ended.words() or 'nobody knows how'}",
                 "call it by hand with a small case: it has to return its result",
             ) from None
-    if isinstance(answer, WmmadiagError):
-        raise answer
-    return answer
-
-
-def asked_probe(question: Question) -> Probed | None:
-    """`host_functions.probe.probe`, in the child; None where it ended, or where it took more work than it may.
-
-    Its work is counted there; the clock is for what hangs all the same.
-
-    Raises:
-        CompileError: what is called does not compile by itself.
-    """
-    with _LOCK:
-        try:
-            answer: Probed | WmmadiagError | None = _CHILD.ask((probe, (question,)), seconds_left(SECONDS))
-        except (ChildSilent, ChildEnded):
-            return None
     if isinstance(answer, WmmadiagError):
         raise answer
     return answer

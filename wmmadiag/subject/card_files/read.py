@@ -158,15 +158,8 @@ def _computes(table: Table) -> Computes:
 
 
 def _function(table: Table, operation: str) -> Computes:
-    """A function of the user's (`python`), one of a library (`reference`), or host code (`host` and `call`)."""
+    """A function of the user's (`python`), or one of a library (`reference`)."""
     python, reference = table.string("python"), table.string("reference")
-    if "host" in table:
-        if python or reference:
-            raise table.error("host", "'host' excludes 'python' and 'reference'", "keep one of them")
-        table.require("call", 'call = "gelu_forward_cpu(out, inp, N)"')
-        rounding = table.word("rounding", ("f16", "bf16", "tf32", "f32", "f64"), "")
-        host, call, given = table.string("host"), table.string("call"), table.strings("given")
-        return Computes(operation, table.place(), {}, host=host, call=call, rounding=rounding, given=given)
     if reference:
         if python:
             raise table.error("reference", "'python' and 'reference' exclude each other", "keep one of them")

@@ -12,7 +12,7 @@ from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.text import case_lines, draft_text, quoted
+from wmmadiag.subject.drafts.text import case_lines, draft_text
 from wmmadiag.subject.open_subject import SubjectOptions
 
 _CASES = re.compile(r"^\[\[cases\]\].*", re.DOTALL | re.MULTILINE)
@@ -38,7 +38,7 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
     except ConfigurationError:
         return None
     if card.derived is None:
-        return _by_host_functions(card, target) if card.text else None
+        return None
     text = _text(card, source, target)
     with contextlib.suppress(WmmadiagError):  # what cannot run here is not confirmed
         found = right_alternative(card)
@@ -51,20 +51,6 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
     if options.computes:
         return text
     return _OPERATION.sub(r'operation = "TODO"  # \1? Nothing that was tried makes the kernel right by it', text, 1)
-
-
-def _by_host_functions(card: Card, target: Path) -> str:
-    """The text of a card that has host functions of its source as the reference."""
-
-    def moved(match: re.Match[str]) -> str:
-        return f"{match[1]} = {quoted(Path(os.path.relpath(card.path.parent / match[2], target.parent)).as_posix())}"
-
-    text = re.sub(r'^(source|host) = "(.*)"$', moved, card.text, flags=re.MULTILINE)
-    given = f"inputs = {quoted(card.cases[0].inputs)}\n" if card.cases[0].inputs else ""
-    cases = "\n".join(case_lines(_cases(card)))
-    cases = re.sub(r'^name = ".*"\n', lambda found: found[0] + given, cases, flags=re.MULTILINE)
-    assumed = "".join(f"# Assumed: {one}.\n" for one in card.assumed if "it has a card" not in one)
-    return _CASES.sub(lambda _: cases, text, 1).replace("\n[[arguments]]", f"\n{assumed}[[arguments]]", 1)
 
 
 def _text(card: Card, source: Path, target: Path) -> str:

@@ -24,18 +24,17 @@ from wmmadiag.subject.drafts.asking import (
     not_derived,
     opinion,
 )
-from wmmadiag.subject.drafts.completed import completed, with_given
+from wmmadiag.subject.drafts.completed import with_given
 from wmmadiag.subject.drafts.deciding import deciding
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.host_calls.derived import has_candidates, host_card, is_host_function, named_host_card
 from wmmadiag.subject.drafts.kernel import SourceKernel, read_host, read_kernel
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.left_alone import without_others_members
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
-from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
+from wmmadiag.subject.drafts.recognise import Recognised, against, by_code, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.drafts.tried_meanings import card_of, stages_of, tried_card
@@ -178,28 +177,16 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
     if beside.is_file():
         assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
     if options.computes:
-        if options.computes not in OPERATIONS and is_host_function(source, kernel):
-            return named_host_card(source, kernel, assumed)
         check_operation(options.computes)
         if not OPERATIONS[options.computes].judged:
             return _unjudged(source, kernel, assumed)
         return _card_or_tried(source, kernel, [options.computes], assumed)
     found = recognised_operation(kernel)
-    tried: tuple[str, ...] = ()
-    # What any operation may have as a part is told by little: a function of the source's own that does it tells more.
-    if not found.sure or found.operation in WITHIN_ANY:
-        described, tried = _described(source, kernel, assumed)
-        if described is not None:
-            return described
-        assumed += tried
-        if tried and found.sure:
-            because = "the source has a function that may say what is right"
-            raise asked(source.path, replace(found, sure=False, because=because), tried)
     if found.promised or not found.likely:
         operations = [found.operation] if found.promised else operations_of(found, kernel)
         card = tried_card(source, kernel, operations, assumed, found.promised)
         if card is None:
-            raise asked(source.path, found, tried)
+            raise asked(source.path, found)
         return card
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
@@ -216,23 +203,8 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
         # What an array is to an operation is no question where it is open whether that is the operation.
         if found.sure or all(one.option for one in error.drafted.open):
             raise
-        raise asked(source.path, found, tried) from None
+        raise asked(source.path, found) from None
     return replace(card, derived=replace(card.derivation, doubt="" if found.sure else found.because))
-
-
-def _described(
-    source: GivenSource, kernel: SourceKernel, assumed: tuple[str, ...]
-) -> tuple[Card | None, tuple[str, ...]]:
-    """`host_card`; where nothing instantiates the kernel's template, by the first arguments with which it is right."""
-    if kernel.launch is None or not kernel.uninstantiated:
-        return host_card(source, kernel, assumed)
-    if not has_candidates(source, kernel):
-        return None, ()
-    for said, one in completed(source, kernel, ""):
-        card, _ = host_card(source, one, (*assumed, f"taken with {said}"), guessed=True)
-        if card is not None:
-            return card, ()
-    return None, ()
 
 
 def operations_of(found: Recognised, kernel: SourceKernel) -> list[str]:

@@ -7,7 +7,7 @@ what it is made of, and what is known of that is by what number it can be divide
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,16 +46,9 @@ def tiling(program: HostProgram, kernel: HostFunction, constants: Mapping[str, N
         constants: numbers that the code knows by name.
         threads: of a block along x; 0 where that is not known.
     """
-    readers = _readers(program, kernel, constants, _ONES)
-    told = _readers(program, kernel, {**constants, "blockDim.x": threads}, _ONES)
+    readers = _readers(program, kernel, constants)
+    told = _readers(program, kernel, {**constants, "blockDim.x": threads})
     return Tiling(_guards(readers), _steps(readers), _covered(readers), _strides(told))
-
-
-def guarded_by_any_block(
-    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number]
-) -> Mapping[str, int]:
-    """`Tiling.guards` where an index that is made of `blockDim` counts, too: a block may have any number of threads."""
-    return _guards(_readers(program, kernel, constants, (*_ONES, "blockDim")))
 
 
 def _guards(readers: Iterable[_Reader]) -> dict[str, int]:
@@ -117,12 +110,10 @@ def _strides(readers: Iterable[_Reader]) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
-def _readers(
-    program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], ones: Sequence[str]
-) -> list[_Reader]:
+def _readers(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number]) -> list[_Reader]:
     """The kernel and what it calls, each with what is passed for its parameters."""
     reached = list(functions_reached(program, kernel))
-    readers = [_Reader(one.source, one.function.body, constants, ones) for one in reached]
+    readers = [_Reader(one.source, one.function.body, constants) for one in reached]
     for one, reader in zip(reached[1:], readers[1:], strict=True):
         names = [parameter.name for parameter in one.function.parameters]
         for caller in readers:
@@ -151,7 +142,6 @@ class _Reader:
     source: Source
     body: Node | None
     constants: Mapping[str, Number]
-    ones: Sequence[str] = _ONES  # built-in variables that may be any number
     assigned: dict[str, list[Node]] = field(default_factory=dict)
     added: dict[str, list[Node]] = field(default_factory=dict)  # what is added to a number: `i += blockDim.x`
     given: dict[str, list[tuple[_Reader, Node]]] = field(default_factory=dict)  # what calls pass for a parameter, where
@@ -368,7 +358,7 @@ class _Reader:
 
     def _of_name(self, node: Node, depth: int) -> int | None:
         text = self.source.words(node)
-        if text.partition(".")[0] in self.ones:
+        if text.partition(".")[0] in _ONES:
             return 1
         if text in self.assigned:
             own = _divisor(self.multiple(value, depth - 1) for value in self.assigned[text])
