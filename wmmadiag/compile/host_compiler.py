@@ -96,6 +96,14 @@ def compiler_version(compiler: str) -> str:
     ]
 
 
+@functools.cache
+def is_gcc(compiler: str) -> bool:
+    """Whether it is GCC's, whatever it is called by: others call themselves by its macros, too."""
+    asked = [compiler, "-dM", "-E", "-x", "c++", os.devnull]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    return "#define __GNUC__" in said and "#define __clang__" not in said and "#define __INTEL" not in said
+
+
 def run_compiler(command: Sequence[str], source: str) -> None:
     """Run a command of the compiler or its linker.
 
