@@ -197,6 +197,29 @@ int main() {
         expect(cublasLtMatmulAlgoGetHeuristic(handle, product.desc, product.a, product.b, product.d, product.d, nullptr, 1, &found, &count) ==
                        CUBLAS_STATUS_NOT_SUPPORTED && count == 0, "fp4");
     }
+    {  // a search over all algorithms and what they can be configured to
+        Product product(handle, CUDA_R_32F, CUDA_R_32F, m, n, k);
+        int ids[4] = {}, found = 0, split = 7, held = 0;
+        ok(cublasLtMatmulAlgoGetIds(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, 4, ids, &found), "ids");
+        expect(found == 1, "one algorithm");
+        cublasLtMatmulAlgo_t algo;
+        ok(cublasLtMatmulAlgoInit(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, ids[0], &algo), "algorithm");
+        size_t bytes = 99;
+        ok(cublasLtMatmulAlgoCapGetAttribute(&algo, CUBLASLT_ALGO_CAP_TILE_IDS, nullptr, 0, &bytes), "tiles");
+        expect(bytes == 0, "no tiles to choose from");
+        ok(cublasLtMatmulAlgoCapGetAttribute(&algo, CUBLASLT_ALGO_CAP_SPLITK_SUPPORT, &split, sizeof split, &bytes), "split");
+        expect(split == 0 && bytes == sizeof split, "nothing to split");
+        for (uint16_t shape = CUBLASLT_CLUSTER_SHAPE_AUTO; shape < CUBLASLT_CLUSTER_SHAPE_END; ++shape)
+            ok(cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, &shape, sizeof shape), "cluster");
+        held = 3;
+        ok(cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_STAGES_ID, &held, sizeof held), "stages");
+        held = 0;
+        ok(cublasLtMatmulAlgoConfigGetAttribute(&algo, CUBLASLT_ALGO_CONFIG_STAGES_ID, &held, sizeof held, nullptr), "stages");
+        expect(held == 3, "a configuration is kept");
+        cublasLtMatmulHeuristicResult_t result;
+        ok(cublasLtMatmulAlgoCheck(handle, product.desc, product.a, product.b, product.d, product.d, &algo, &result), "check");
+        expect(result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize == 0, "checked");
+    }
     ok(cublasLtDestroy(handle), "destroy");
 
     curandGenerator_t generator;

@@ -202,18 +202,69 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType
     *algo = {};
     return cublasLtMatmulAlgoConfigSetAttribute(algo, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof id);
 }
+cublasStatus_t cublasLtMatmulAlgoGetIds(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType, cudaDataType, cudaDataType, cudaDataType,
+                                        cudaDataType, int requested, int ids[], int* returned) {
+    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (requested < 1 || ids == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    ids[0] = 0;
+    if (returned != nullptr) *returned = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoCapAttributes_t attribute, void* value,
+                                                 size_t bytes, size_t* written) {
+    if (algo == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    int32_t answer = 0;
+    switch (attribute) {
+        case CUBLASLT_ALGO_CAP_TILE_IDS:
+        case CUBLASLT_ALGO_CAP_STAGES_IDS:  // lists, which are empty
+            if (written != nullptr) *written = 0;
+            return CUBLAS_STATUS_SUCCESS;
+        case CUBLASLT_ALGO_CAP_STRIDED_BATCH_SUPPORT:
+        case CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT: answer = 1; break;
+        case CUBLASLT_ALGO_CAP_POINTER_MODE_MASK: answer = 1 << CUBLASLT_POINTER_MODE_HOST | 1 << CUBLASLT_POINTER_MODE_DEVICE; break;
+        case CUBLASLT_ALGO_CAP_SPLITK_SUPPORT:
+        case CUBLASLT_ALGO_CAP_REDUCTION_SCHEME_MASK:
+        case CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT:
+        case CUBLASLT_ALGO_CAP_UPLO_SUPPORT:
+        case CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX: break;
+        default: return not_offered(__func__, "attribute", attribute).status;
+    }
+    return get(__func__, field(answer), attribute, value, bytes, written);
+}
+
+namespace {
+
+// Where a configuration is kept in an algorithm: numbers of 32 bits, and shapes of 16.
+Field config_field(const cublasLtMatmulAlgo_t* algo, int attribute) {
+    if (algo == nullptr || attribute < 0 || attribute > CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID) return {nullptr, 0};
+    auto* at = reinterpret_cast<char*>(const_cast<uint64_t*>(algo->data)) + static_cast<size_t>(attribute) * sizeof(int32_t);
+    return {at, attribute >= CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ? sizeof(uint16_t) : sizeof(int32_t)};
+}
+
+}  // namespace
+
 cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, const void* value,
                                                     size_t bytes) {
-    if (algo == nullptr || value == nullptr || bytes != sizeof algo->data[0] / 2) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(reinterpret_cast<char*>(algo->data) + static_cast<size_t>(attribute) * bytes, value, bytes);
-    return CUBLAS_STATUS_SUCCESS;
+    return set(__func__, config_field(algo, attribute), attribute, value, bytes);
 }
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
                                                     size_t bytes, size_t* written) {
-    if (algo == nullptr || value == nullptr || bytes != sizeof algo->data[0] / 2) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(value, reinterpret_cast<const char*>(algo->data) + static_cast<size_t>(attribute) * bytes, bytes);
-    if (written != nullptr) *written = bytes;
-    return CUBLAS_STATUS_SUCCESS;
+    return get(__func__, config_field(algo, attribute), attribute, value, bytes, written);
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result, wmmadiag::Place caller) {
+    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (algo == nullptr || result == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    const cublasStatus_t status = refused(caller(__func__), [&] {
+        checked(inside<Description>(desc), inside<Layout>(a), inside<Layout>(b), inside<Layout>(c), inside<Layout>(d), {__func__, nullptr, false});
+    });
+    *result = {};
+    result->algo = *algo;
+    result->state = status;
+    result->wavesCount = 1;
+    return status;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -221,16 +272,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulHeuristicResult_t results[], int* returned, wmmadiag::Place caller) {
     if (returned == nullptr || results == nullptr || requested < 1) return CUBLAS_STATUS_INVALID_VALUE;
     *returned = 0;
-    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-    const cublasStatus_t status = refused(caller(__func__), [&] {
-        checked(inside<Description>(desc), inside<Layout>(a), inside<Layout>(b), inside<Layout>(c), inside<Layout>(d), {__func__, nullptr, false});
-    });
-    if (status != CUBLAS_STATUS_SUCCESS) return status;
-    results[0] = {};
-    results[0].state = CUBLAS_STATUS_SUCCESS;
-    results[0].wavesCount = 1;
-    *returned = 1;
-    return CUBLAS_STATUS_SUCCESS;
+    const cublasLtMatmulAlgo_t only{};
+    const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle, desc, a, b, c, d, &only, results, caller);
+    *returned = status == CUBLAS_STATUS_SUCCESS ? 1 : 0;
+    return status;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
