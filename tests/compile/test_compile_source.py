@@ -72,7 +72,6 @@ def test_unknown_architecture_lists_what_there_is(arch: str) -> None:
         {"arch": ""},
         {"std": "c++99"},
         {"macros": {"A B": "1"}},
-        {"compiler": "clang"},
         {"extra": "-G"},
         {"name_expressions": "k<1>"},
         {"include_paths": "inc"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -219,9 +218,3 @@ def test_one_bad_instantiation_beside_a_good_one() -> None:
 
 def test_debug_code_is_not_judged() -> None:
     assert notes_of(MUST_FIRE["store-to-local-array"][1], debug=True) == ()
-
-
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
-def test_nvcc_finds_the_same() -> None:
-    kind, text = MUST_FIRE["store-to-local-array-in-a-branch"]
-    assert [note.kind for note in notes_of(text, compiler="nvcc", arch="sm_80")] == [kind]

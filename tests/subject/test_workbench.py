@@ -10,7 +10,7 @@ import pytest
 from wmmadiag import backends
 from wmmadiag.checks import native_names, select
 from wmmadiag.emulator import Budget
-from wmmadiag.errors import BudgetError, CompileError, ConfigurationError
+from wmmadiag.errors import BudgetError, CompileError
 from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.card_files.read import load_card
@@ -132,14 +132,6 @@ def test_another_launch_takes_the_place_of_the_cards(bench: Workbench) -> None:
     assert [bench.run(case).passed for case in bench.cases()] == [True, True]
     bench.launch = replace(launch, block=launch.grid)  # as many threads as there were blocks
     assert not bench.run(small(bench)).passed
-
-
-def test_nvcc_compiles_no_header_that_is_not_on_disk(bench: Workbench) -> None:
-    bench.compiler = SubjectCompiler("nvcc")
-    header = bench.source.parent.resolve() / "factor.cuh"
-    run = bench.run(small(bench), {header: HEADER.replace("1.0f", "2.0f")})
-    assert isinstance(run.error, ConfigurationError)
-    assert "factor.cuh" in run.error.message
 
 
 def test_what_takes_longer_than_a_look_is_run_in_full_if_it_ends_at_all(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from wmmadiag.compile.ask.signatures import KernelParameter
     from wmmadiag.compile.model import Compilation
-    from wmmadiag.compile.options import CompilerName
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
     from wmmadiag.subject.card import Card
@@ -42,7 +41,6 @@ def compile_cuda(
     macros: Macros | None = None,
     include_paths: Sequence[str | Path] = (),
     std: str = "c++17",
-    compiler: CompilerName = "auto",
     use_cache: bool = True,
 ) -> Compilation:
     """Compile CUDA source to PTX; host code in it is skipped, PTX is taken as it is.
@@ -71,7 +69,6 @@ def compile_cuda(
         include_paths=tuple(Path(path) for path in include_paths),
         std=std,
         name_expressions=(entry,) if entry is not None and "<" in entry else (),
-        compiler=compiler,
     )
     if isinstance(source, str) and not source.strip():
         raise ConfigurationError("the source is empty", hint="give a path, or the text of a CUDA source")
@@ -91,7 +88,6 @@ def kernel(
     std: str = "c++17",
     backend: str = "emulator",
     limits: RunLimits | None = None,
-    compiler: CompilerName = "auto",
     use_cache: bool = True,
 ) -> Kernel:
     """Compile a source and make one of its kernels ready to be launched on NumPy arrays.
@@ -141,7 +137,6 @@ def kernel(
             macros=macros,
             include_paths=include_paths,
             std=std,
-            compiler=compiler,
             use_cache=use_cache,
         )
     else:
@@ -173,7 +168,6 @@ def check(
     inputs: str = "",
     backend: str = "emulator",
     limits: RunLimits | None = None,
-    compiler: CompilerName = "auto",
     use_cache: bool = True,
     resources: bool = False,
     against: str | Path | Card | None = None,
@@ -203,8 +197,8 @@ def check(
         against: another card, with whose outputs those of the same cases are compared, too.
         progress: told before each case: cases done, cases in all, what comes next.
         recorder: keeps what a report shows besides; see `wmmadiag.recording.ReportRecorder`.
-        compile_with: called with a source's path and `CompileOptions` in place of compiling it; then `compiler`,
-            `use_cache` and `resources` have no effect.
+        compile_with: called with a source's path and `CompileOptions` in place of compiling it; then `use_cache`
+            and `resources` have no effect.
         said: in place of what the card or the source says: entry, computes, grid, block, shared, macros, symbols,
             include_paths, std; see `wmmadiag.api.options.SubjectKeywords`.
 
@@ -237,7 +231,6 @@ def check(
     words = repeating.options(
         {
             "backend": (backend, "emulator"),
-            "compiler": (compiler, "auto"),
             "budget-instructions": (limits.instructions, None),
             "budget-seconds": (limits.seconds, None),
             "checks": (checks, "default"),
@@ -246,7 +239,7 @@ def check(
             "against": (getattr(against, "path", against), None),
         }
     )
-    compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
+    compiling = SubjectCompiler(use_cache=use_cache, resources=resources)
 
     def checked(one: Card, target: str) -> KernelReport:
         return check_card(
@@ -332,7 +325,6 @@ def diagnosis(
     seed: int | None = None,
     inputs: str = "",
     backend: str = "emulator",
-    compiler: CompilerName = "auto",
     use_cache: bool = True,
     checks: str = "default",
     effort: str = "normal",
@@ -352,7 +344,6 @@ def diagnosis(
         ConfigurationError: the card or the options are wrong. (What goes wrong in the kernel is in the result.)
     """
     from wmmadiag.diagnose.engine import diagnose_card
-    from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
     from wmmadiag.subject.likeliest import opened_or_likeliest
@@ -363,7 +354,7 @@ def diagnosis(
     _known_distribution(inputs)
     options = subject_options(**said)
     card, is_read = opened_or_likeliest(subject, options, lambda: _opened(subject, options, together=True))
-    target, compiling = card_target(card, arch, backend), SubjectCompiler(compiler, use_cache=use_cache)
+    target, compiling = card_target(card, arch, backend), SubjectCompiler(use_cache=use_cache)
 
     def checked(one: Card) -> KernelReport:
         return check_card(one, arch=target, inputs=inputs, seed=seed, compiler=compiling)
@@ -376,7 +367,6 @@ def diagnosis(
     return diagnose_card(
         card, arch=target, backend=backend, variant=variant, cases=cases, seed=seed,
         inputs=inputs, checks=checks, effort=effort, progress=progress, compiler=compiling,
-        words=repeating.options({"compiler": (compiler, "auto")}),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from wmmadiag.api import open_card
 from wmmadiag.bundle.model import FORMAT, MANIFEST, RUN, VERSION, BundleOptions, Manifest, StoredCompilation, stored_key
 from wmmadiag.bundle.read import contents
 from wmmadiag.bundle.staging import checked, input_hashes, lay_out, overlay, working_in
-from wmmadiag.compile.driver import compile_source, source_tree, uses_nvcc
+from wmmadiag.compile.driver import compile_source, source_tree
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.records import to_record
@@ -127,11 +127,6 @@ def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) 
     wanted = CompileOptions(
         arch=options.arch, include_paths=(*card.include_paths, *include_paths), std=options.std or card.std
     )
-    if uses_nvcc(wanted):
-        raise ConfigurationError(
-            "a bundle needs NVRTC: nvcc does not say which headers it read",
-            hint="leave --compiler out; `wmmadiag doctor` says whether NVRTC is there",
-        )
     paths = {Path(os.path.abspath(card.path))}  # noqa: PTH100, links stay as named
     for source in [card.source, *(one.source for one in card.variants if one.source is not None)]:
         paths.add(Path(os.path.abspath(source)))  # noqa: PTH100

@@ -127,9 +127,7 @@ def _session(setting: WorkSetting, digest: str, subject: str, arch: str, schedul
     loader = backends.backend(setting.backend, limits, native_names(chosen))
     runs = CheckedRuns(chosen, schedules) if chosen or schedules else PlainRuns()
     card = open_card(Path(setting.folder) / subject)
-    return CardSession(
-        card, arch, loader, SubjectCompiler("auto", use_cache=True, resources=False), runs, readings=False
-    )
+    return CardSession(card, arch, loader, SubjectCompiler(), runs, readings=False)
 
 
 def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) -> PointResult:

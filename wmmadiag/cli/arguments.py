@@ -83,7 +83,6 @@ def of_subject(args: argparse.Namespace) -> dict[str, Any]:
         "std": args.std,
         "seed": args.seed,
         "inputs": args.inputs,
-        "compiler": args.compiler,
         "use_cache": not args.no_cache,
     }
 
@@ -100,14 +99,6 @@ def add_compilation(parser: argparse.ArgumentParser, *, many_arches: bool = Fals
         group.add_argument("--arch", metavar="SM", default=None, help="target, such as sm_80 (default: sm_90)")
     add_macros(group)
     group.add_argument("--std", metavar="STD", default="", help="C++ standard, such as c++20 (default: c++17)")
-    add_compiler(group)
-
-
-def add_compiler(group: argparse._ActionsContainer) -> None:
-    """`--compiler` and `--no-cache`."""
-    group.add_argument(
-        "--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: NVRTC, else nvcc"
-    )
     add_no_cache(group)
 
 

@@ -185,13 +185,13 @@ def _bundled(args: argparse.Namespace, outputs: Outputs, console: Console) -> in
             raise ConfigurationError(
                 f"--{name.replace('_', '-')} and --bundle do not go together", hint="ask for one of them at a time"
             )
-    if args.backend != "emulator" or args.compiler == "nvcc":
+    if args.backend != "emulator":
         raise ConfigurationError(
             "a bundle holds what NVRTC compiled and the emulator ran",
-            hint="leave --backend and --compiler out with --bundle",
+            hint="leave --backend out with --bundle",
         )
     options = arguments.of_subject(args)
-    for name in ("computes", "compiler", "use_cache"):  # a bundle is of a card, compiled by NVRTC
+    for name in ("computes", "use_cache"):  # a bundle is of a card, compiled by NVRTC
         del options[name]
     options["include_paths"] = tuple(args.include)
     run = write_bundle(

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     with console.doing(f"running {args.card} twice"):
         found = explained(
             card, lambda case: (role_of(case, name), index), case=args.case, variant=args.variant, arch=args.arch,
-            seed=args.seed, inputs=args.inputs, compiler=args.compiler, use_cache=not args.no_cache, most=args.most,
+            seed=args.seed, inputs=args.inputs, use_cache=not args.no_cache, most=args.most,
             seconds=args.budget_seconds,
         )  # fmt: skip
     code = 1 if found.departures else 3 if found.undecided else 0

@@ -163,15 +163,6 @@ def _exactness() -> Component:
     return Component("exactness", True, False, "; ".join(words))
 
 
-def _nvcc() -> Component:
-    from wmmadiag.compile.nvcc import find_nvcc
-
-    found = find_nvcc()
-    if found is None:
-        return Component("nvcc", False, False, "not found; not needed: NVRTC compiles")
-    return Component("nvcc", True, False, f"{found.version[0]}.{found.version[1]} at {found.path}")
-
-
 def _self_test() -> Component:
     """Multiply two 16x16 matrices of small integers by WMMA: every bit of the sum is determined."""
     import numpy as np
@@ -202,7 +193,6 @@ _PROBES: tuple[tuple[str, bool, Callable[[], Component]], ...] = (
     ("NVRTC", True, _nvrtc),
     ("CUDA headers", True, _headers),
     ("cache", False, _cache),
-    ("nvcc", False, _nvcc),
     ("GPU", False, _gpu),
     ("exactness", False, _exactness),
     ("self test", True, _self_test),

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, add_compiler, add_detail
+from wmmadiag.cli.arguments import add_colour, add_detail, add_no_cache
 from wmmadiag.cli.console import Console, terminal_width
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
     add_detail(parser)
     add_json(parser, "the answers")
-    add_compiler(parser)
+    add_no_cache(parser)
     add_colour(parser)
 
 
@@ -54,7 +54,7 @@ def _platform(args: argparse.Namespace, console: Console, probes: Sequence[Probe
     from wmmadiag.probes.run import arches_of, ask_all
 
     arches = arches_of(args.arch, args.backend, probes)
-    machine = Platform(arches[0], args.backend, args.compiler, not args.no_cache)
+    machine = Platform(arches[0], args.backend, not args.no_cache)
     _ = machine.loader  # an unknown backend, or no GPU: said once
     answers, unknown = ask_all(probes, arches, machine, console.progress)
     console.clear()

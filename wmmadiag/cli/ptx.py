@@ -37,7 +37,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
         macros=definitions(args.define),
         include_paths=args.include,
         std=args.std or "c++17",
-        compiler=args.compiler,
         use_cache=not args.no_cache,
     )
     for note in compilation.notes:

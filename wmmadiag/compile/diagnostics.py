@@ -1,4 +1,4 @@
-"""The log of NVRTC or nvcc as data, and as the error that the user sees."""
+"""The log of NVRTC as data, and as the error that the user sees."""
 
 from __future__ import annotations
 

@@ -14,20 +14,16 @@ from wmmadiag.compile.build import Built, build, rebuild
 from wmmadiag.compile.deleted import PROBE_HEADER, compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
-from wmmadiag.compile.host_only import judged
-from wmmadiag.compile.instantiations import kernel_templates, qualified_expressions, scoped_arguments
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
-from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.origin import remember
-from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.read import is_file, read_text
 from wmmadiag.compile.records import from_record, to_record
 from wmmadiag.compile.sources import SourceTree, read_tree
-from wmmadiag.compile.toolchain import Toolchain, check_arch, has_nvrtc, toolchain
-from wmmadiag.csource.edits import ByteEdit, applied
+from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
+from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
 
@@ -66,11 +62,10 @@ def compile_text(
     """Compile source text under the name `file_name`, which messages show and quoted includes are relative to.
 
     Args:
-        headers: absolute path of a header → the text to take in place of the file's; not with nvcc.
+        headers: absolute path of a header → the text to take in place of the file's.
         assembled: as of `compile_source`.
 
-    Raises: as `compile_source`; besides
-        ConfigurationError: headers are given, and nvcc compiles.
+    Raises: as `compile_source`.
     """
     compilation = _compile_text(text, file_name, options or CompileOptions(), use_cache, headers, assembled)
     remember(compilation)
@@ -94,13 +89,6 @@ def _compile_text(
             raise ConfigurationError(
                 f"include path {path} is not a folder", hint="name folders with -I, and check their spelling"
             )
-    if uses_nvcc(options):
-        if headers:
-            raise ConfigurationError(
-                f"nvcc reads headers from disk: {', '.join(headers)} cannot be compiled with another text",
-                hint="compile with NVRTC (`--compiler nvrtc`)",
-            )
-        return replace(_by_nvcc(text, file_name, options), seconds=time.perf_counter() - started)
     tools = toolchain()
     check_arch(options.arch, tools)
     tree = source_tree(text, file_name, options, tools, headers)
@@ -125,7 +113,7 @@ def keep_as(compilation: Compilation, options: CompileOptions) -> None:
     """Take a compilation for that by other options, which are known to lead to the same, where it may be kept."""
     tools = toolchain()
     tree = source_tree(compilation.text, compilation.source, options, tools)
-    if tree.computed or uses_nvcc(options):
+    if tree.computed:
         return
     cache.store(source_key(tree, options, tools), to_record(compilation))
     resources = cache.load(source_key(tree, compilation.options, tools, RESOURCES))
@@ -136,11 +124,6 @@ def keep_as(compilation: Compilation, options: CompileOptions) -> None:
 def _cached(key: str, options: CompileOptions) -> Compilation | None:
     record = cache.load(key)
     return from_record(record, options, key) if record is not None else None
-
-
-def uses_nvcc(options: CompileOptions) -> bool:
-    """Whether nvcc compiles: where it is asked for, or where there is no NVRTC."""
-    return options.compiler == "nvcc" or (options.compiler == "auto" and not has_nvrtc() and find_nvcc() is not None)
 
 
 def source_tree(
@@ -219,50 +202,6 @@ def _by_nvrtc(
         source=tree.root.name,
         text=tree.root.text,
         source_hash=key,
-        notes=tuple(notes),
-    )
-
-
-def _by_nvcc(text: str, file_name: str, options: CompileOptions) -> Compilation:
-    """By nvcc, which reads headers from disk itself: never cached."""
-    tool = nvcc()
-    tree = read_tree(text, file_name, options.include_paths, lambda name: is_host_header(name))
-    own = OwnFiles(tree, options.macros)
-    everything = [part for some in judged(own.sources, options.name_expressions).values() for part in some]
-    names = shown_names(tree)
-    templates = kernel_templates(own.kernels())
-    expressions = scoped_arguments(qualified_expressions(options.name_expressions, templates), everything)
-    ptx, log = run_nvcc(tool, text, file_name, options, expressions=expressions)
-    ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(ptx, names))
-
-    def recompile(edits: Sequence[Sequence[ByteEdit]]) -> str | None:
-        changed = applied(tree.root.data, edits[0]).decode("utf-8", "surrogateescape")
-        try:
-            probed, _ = run_nvcc(tool, changed, file_name, options, pre_include=PROBE_HEADER, expressions=expressions)
-        except CompileError:
-            return None
-        return ptx_scan.rename_files(probed, names)
-
-    compiled = [(own.sources[tree.root.key], tree.root.data)]
-    notes = () if options.debug else compile_notes(compiled, ptx, log, tree, recompile)
-    wanted = {"".join(expression.split()): expression for expression in expressions}
-    lowered = {
-        wanted["".join(demangle(name).split())]: name
-        for name in ptx_scan.entry_names(ptx)
-        if "".join(demangle(name).split()) in wanted
-    }
-    entries = entries_of(ptx, lowered, own.kernel_places())
-    return Compilation(
-        ptx=ptx,
-        log=warnings_text(log),
-        entries=entries,
-        templates=_not_made([template.qualified_name for template in templates], entries),
-        includes=tuple(header.name for header in tree.headers.values()),
-        options=options,
-        compiler=tool.name,
-        source=file_name,
-        text=text,
-        source_hash=cache.digest([tool.name, *options.fingerprint(), *(file.text for file in tree.files())]),
         notes=tuple(notes),
     )
 

@@ -52,7 +52,7 @@ class Compilation:
     templates: tuple[str, ...]  # names of kernel templates of the source that were not instantiated
     includes: tuple[str, ...]  # the files that were read besides the source, toolkit and stub headers apart
     options: CompileOptions  # as they were used
-    compiler: str  # which compiler made it, with its version ("NVRTC 13.5", "nvcc 13.0", "PTX file")
+    compiler: str  # which compiler made it, with its version ("NVRTC 13.5", "PTX file")
     source: str  # the path as the user gave it
     source_hash: str  # SHA-256 of everything that the result depends on, hexadecimal
     notes: tuple[CompileNote, ...] = ()  # what the user should know about it

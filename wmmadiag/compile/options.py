@@ -6,11 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from wmmadiag.errors import ConfigurationError
-
-CompilerName: TypeAlias = Literal["auto", "nvrtc", "nvcc"]
 
 # CUDA C++ Programming Guide, "Compute Capability" and "Feature Set Compiler Targets": `a` and `f` are the
 # architecture- and family-specific targets.
@@ -31,7 +28,6 @@ class CompileOptions:
         name_expressions: kernels to instantiate, e.g. "attn<64,64>" or "ns::attn<float>".
         debug: compile with `-G` (no optimisation).
         extra: raw compiler options, appended last.
-        compiler: "nvrtc", "nvcc", or "auto" (NVRTC where it is installed, else nvcc).
         precompiled: a folder in which NVRTC may keep precompiled headers for the next compilation in this process;
             the PTX is the same either way.
 
@@ -46,7 +42,6 @@ class CompileOptions:
     name_expressions: tuple[str, ...] = ()
     debug: bool = False
     extra: tuple[str, ...] = ()
-    compiler: CompilerName = "auto"
     precompiled: Path | None = None
 
     def __post_init__(self) -> None:
@@ -75,8 +70,6 @@ class CompileOptions:
         object.__setattr__(self, "extra", tuple(self.extra))
         if self.std not in _STANDARDS:
             raise ConfigurationError(f"unknown C++ standard {self.std!r}", hint=f"one of {', '.join(_STANDARDS)}")
-        if self.compiler not in ("auto", "nvrtc", "nvcc"):
-            raise ConfigurationError(f"unknown compiler {self.compiler!r}", hint="one of auto, nvrtc, nvcc")
 
     @property
     def virtual_arch(self) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from wmmadiag.compile import cache, ptx_scan
 from wmmadiag.compile.build import build
-from wmmadiag.compile.driver import RESOURCES, compile_text, shown_names, source_key, source_tree, uses_nvcc
+from wmmadiag.compile.driver import RESOURCES, shown_names, source_key, source_tree
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, PtxasError, Resources, source_name
 from wmmadiag.compile.names import demangle
@@ -115,9 +115,6 @@ def _resources(subject: Compilation | Path | str, options: CompileOptions | None
         text, name, options = read_text(Path(subject)), source_name(subject), options or CompileOptions()
     if is_ptx(name):
         return _from_ptx(text, name, options)
-    if uses_nvcc(options):
-        made = compile_text(text, name, options)
-        return _from_ptx(made.ptx, name, options)
     tools = toolchain()
     check_arch(options.arch, tools)
     tree = source_tree(text, name, options, tools)

@@ -67,15 +67,6 @@ def nvrtc_library() -> NvrtcLibrary:
         raise _missing("the NVRTC library", error) from None
 
 
-def has_nvrtc() -> bool:
-    """Whether NVRTC can be loaded."""
-    try:
-        nvrtc_library()
-    except ConfigurationError:
-        return False
-    return True
-
-
 def in_wheels(pattern: str) -> Path | None:
     """The one file of NVIDIA's wheels, in the folder of packages where cuda.pathfinder looks first, that is called so.
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.api import open_card
 from wmmadiag.api.options import SubjectKeywords
-from wmmadiag.compile.options import CompilerName
 from wmmadiag.debugger.against import open_other
 from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import open_target
@@ -26,7 +25,6 @@ def debug(
     arch: str | None = None,
     seed: int | None = None,
     inputs: str = "",
-    compiler: CompilerName = "auto",
     use_cache: bool = True,
     against: str | Path | None = None,
     **said: Unpack[SubjectKeywords],
@@ -53,7 +51,7 @@ def debug(
     """
     card = open_card(subject, **said)
     target = open_target(
-        card, case=case, variant=variant, arch=card_target(card, arch), seed=seed, inputs=inputs, compiler=compiler,
+        card, case=case, variant=variant, arch=card_target(card, arch), seed=seed, inputs=inputs,
         use_cache=use_cache,
     )  # fmt: skip
     session = Session(target)

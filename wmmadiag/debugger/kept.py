@@ -63,7 +63,7 @@ class KeepingCompiler(SubjectCompiler):
     """
 
     def __init__(self, session: Session, asked: tuple[Place, str] | None = None) -> None:
-        super().__init__(session.target.compiler, use_cache=session.target.use_cache)
+        super().__init__(use_cache=session.target.use_cache)
         self.session = session
         self.asked = asked
         self.kept: dict[tuple[str, int], str] = {}

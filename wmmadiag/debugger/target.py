@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation
-from wmmadiag.compile.options import CompilerName
 from wmmadiag.compile.origin import origin_of, ptx_name
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import ConfigurationError
@@ -36,8 +35,7 @@ class Target:
     # seed, inputs: in place of the card's; None and "" for those
     seed: int | None = None
     inputs: str = ""
-    # compiler, use_cache: how it was compiled
-    compiler: CompilerName = "auto"
+    # how it was compiled
     use_cache: bool = True
     # whose variables are kept (kept.py): file and offset of a declarator → what its markers' registers are called
     kept: Mapping[tuple[str, int], str] = field(default_factory=dict)
@@ -59,7 +57,6 @@ class Target:
             arch=arch or self.arch,
             seed=self.seed,
             inputs=self.inputs,
-            compiler=self.compiler,
             use_cache=self.use_cache,
         )
 
@@ -105,7 +102,6 @@ def open_target(
     arch: str,
     seed: int | None = None,
     inputs: str = "",
-    compiler: CompilerName = "auto",
     use_cache: bool = True,
 ) -> Target:
     """Compile one case of a card.
@@ -121,12 +117,10 @@ def open_target(
         raise ConfigurationError(f"{card.path}: the card has no cases", hint="add [[cases]] with the sizes to run")
     chosen_case = card.case(case) if case else card.cases[0]
     chosen_variant = card.variant(variant) if variant else card.variants[0]
-    session = CardSession(card, arch, _load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
+    session = CardSession(card, arch, _load, SubjectCompiler(use_cache=use_cache), PlainRuns())
     loaded = session.kernel(chosen_case, chosen_variant)
     assert isinstance(loaded.kernel, EmulatedKernel)
-    return Target(
-        card, chosen_case, chosen_variant, arch, loaded.kernel, loaded.compilation, seed, inputs, compiler, use_cache
-    )
+    return Target(card, chosen_case, chosen_variant, arch, loaded.kernel, loaded.compilation, seed, inputs, use_cache)
 
 
 def _load(ptx: str, entry: str, *, arch: str) -> EmulatedKernel:

@@ -48,7 +48,6 @@ def diagnose_card(
     threads: int = 0,
     compiler: SubjectCompiler | None = None,
     progress: Progress | None = None,
-    words: Sequence[str] = (),
 ) -> Diagnosis:
     """Find out why a kernel is wrong.
 
@@ -63,7 +62,6 @@ def diagnose_card(
         threads: that try; 0: as many as this process may use. No answer depends on it.
         compiler: compiles the source as it stands.
         progress: told what comes next.
-        words: further options of the command line that repeats it, such as the compiler's.
 
     Raises:
         ConfigurationError: an unknown variant, case, check, backend or effort.
@@ -86,7 +84,6 @@ def diagnose_card(
         further=(
             *options({"backend": (backend, "emulator"), "checks": (checks, "default")}),
             *options({"effort": (effort, DEFAULT)}),
-            *words,
         ),
     )  # fmt: skip
     with _told_if_interrupted(examined):

@@ -84,7 +84,7 @@ def kernel_case(arch: str, key: str, seed: int = 0) -> KernelCase:
 def _compiled(arch: str, path: str, variant_name: str, case_name: str) -> tuple[str, str]:
     card = _card(path)
     case, variant = card.case(case_name), card.variant(variant_name)
-    compiler = SubjectCompiler("auto", use_cache=True, resources=False)
+    compiler = SubjectCompiler()
     options = session_for(card, arch, load, compiler).compile_options(case, variant)
     compilation = compiler(variant.source or card.source, options)
     return compilation.ptx, compilation.entry(rendered_entry(card, case, variant)).name

@@ -266,7 +266,7 @@ def _run_task(task: Task, progress: TaskProgress | None, key: str | None) -> Tas
     return outcome
 
 
-_OF_DIAGNOSES = frozenset({"seed", "inputs", "backend", "compiler", "use_cache", "checks"})
+_OF_DIAGNOSES = frozenset({"seed", "inputs", "backend", "use_cache", "checks"})
 """Options of a check that a diagnosis takes, too, besides those of the subject."""
 
 

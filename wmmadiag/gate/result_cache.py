@@ -2,7 +2,7 @@
 
 A result is found again only if nothing that it depends on has changed: the card and its sources with every header that
 they can include, the options, the architecture, and this package itself. What cannot be known to be unchanged is not
-kept: a reference in Python (it can read anything), nvcc (it finds headers by itself), computed includes, a GPU's
+kept: a reference in Python (it can read anything), computed includes, a GPU's
 answer, whatever ended for lack of time.
 """
 
@@ -55,7 +55,7 @@ def _key(task: Task) -> str | None:
     parts = [tool_fingerprint(), str(task.path), text.decode("utf-8", "surrogateescape"), arch, str(task.record)]
     parts += [repr(task.cases), repr(task.variants), str(task.diagnose), *_words(task.options)]
     for source in dict.fromkeys([card.source, *(one.source for one in card.variants if one.source is not None)]):
-        key = _source_key(card, source, arch, task.options.get("compiler", "auto"))
+        key = _source_key(card, source, arch)
         if key is None:
             return None
         parts += [str(source), key]
@@ -67,20 +67,18 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     return [f"{name}={value!r}" for name, value in sorted(options.items()) if name not in ("use_cache", "limits")]
 
 
-def _source_key(card: Card, source: Path, arch: str, compiler: Any) -> str | None:
-    from wmmadiag.compile.driver import source_key, source_tree, uses_nvcc
+def _source_key(card: Card, source: Path, arch: str) -> str | None:
+    from wmmadiag.compile.driver import source_key, source_tree
     from wmmadiag.compile.languages import is_ptx
     from wmmadiag.compile.model import source_name
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.sources import read_text
     from wmmadiag.compile.toolchain import toolchain
 
-    options = CompileOptions(arch=arch, include_paths=card.include_paths, std=card.std, compiler=compiler)
+    options = CompileOptions(arch=arch, include_paths=card.include_paths, std=card.std)
     text = read_text(source)
     if is_ptx(source):
         return text
-    if uses_nvcc(options):
-        return None
     tools = toolchain()
     tree = source_tree(text, source_name(source), options, tools)
     return None if tree.computed else source_key(tree, options, tools)

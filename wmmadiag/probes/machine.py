@@ -17,7 +17,6 @@ from wmmadiag.subject import shipped
 
 if TYPE_CHECKING:
     from wmmadiag.compile.model import Compilation
-    from wmmadiag.compile.options import CompilerName
     from wmmadiag.ptx.ir import Module
 
 _SECONDS = 20.0
@@ -42,8 +41,7 @@ class Platform:
 
     arch: str  # target, "sm_90"
     backend: str = "emulator"  # "emulator", "gpu" or "both"
-    # compiler, use_cache: as for `wmmadiag.compile_cuda`
-    compiler: CompilerName = "auto"
+    # as for `wmmadiag.compile_cuda`
     use_cache: bool = True
     _compiled: dict[tuple[str, tuple[tuple[str, str], ...]], Compilation] = field(default_factory=dict)
     _modules: dict[str, Module] = field(default_factory=dict)
@@ -67,7 +65,7 @@ class Platform:
 
         key = source, tuple((macros or {}).items())
         if key not in self._compiled:
-            options = CompileOptions(arch=self.arch, macros=dict(macros or {}), compiler=self.compiler)
+            options = CompileOptions(arch=self.arch, macros=dict(macros or {}))
             self._compiled[key] = compile_source(shipped.probes() / source, options, use_cache=self.use_cache)
         return self._compiled[key]
 

@@ -47,7 +47,7 @@ def ask_all(
     """All answers, probe by probe, each in the order of the architectures; and those that the compiler does not know.
 
     Args:
-        machine: backend, compiler and cache; its architecture is replaced.
+        machine: backend and cache; its architecture is replaced.
 
     Raises:
         ConfigurationError: compiler or backend are missing, or no architecture is known to it.
@@ -60,7 +60,7 @@ def ask_all(
             return None
         progress(f"asking {probe.name} of {arch}")
         try:
-            return ask(probe, Platform(arch, machine.backend, machine.compiler, machine.use_cache))
+            return ask(probe, Platform(arch, machine.backend, machine.use_cache))
         except ConfigurationError as error:
             unknown[arch] = error
             return None

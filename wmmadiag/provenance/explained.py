@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from wmmadiag import backends, emulator
-from wmmadiag.compile.options import CompilerName
 from wmmadiag.errors import BudgetError, UnsupportedError
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.explain import element_address, explain
@@ -47,7 +46,6 @@ def explained(
     arch: str | None = None,
     seed: int | None = None,
     inputs: str = "",
-    compiler: CompilerName = "auto",
     use_cache: bool = True,
     most: int = 6000,
     seconds: float = SECONDS,
@@ -70,7 +68,7 @@ def explained(
     first = bind(card, one, chosen, seed=seed, inputs=inputs)
     role, index = which(first)
     target = arch or backends.default_arch("emulator")
-    session = CardSession(card, target, emulator.load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
+    session = CardSession(card, target, emulator.load, SubjectCompiler(use_cache=use_cache), PlainRuns())
     loaded = session.kernel(one, chosen).kernel
     assert isinstance(loaded, emulator.EmulatedKernel)
     loaded.options = replace(loaded.options, budget=replace(loaded.options.budget, seconds=seconds))

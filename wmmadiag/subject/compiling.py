@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from wmmadiag.compile.model import Compilation, source_name
-from wmmadiag.compile.options import CompileOptions, CompilerName
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.results.model import CompiledVariant, KernelReport, ResourceUse
 from wmmadiag.subject.card import Card
@@ -19,16 +19,14 @@ _Key = tuple[str, tuple[tuple[str, str | None], ...], str]
 
 
 class SubjectCompiler:
-    """Compiles sources for `check_card`, with a chosen compiler, and keeps what each kernel needs on the chip.
+    """Compiles sources for `check_card`, and keeps what each kernel needs on the chip.
 
     Args:
-        compiler: as `CompileOptions.compiler`.
         use_cache: whether compilations may come from the cache on disk.
         resources: also compile to a cubin; what ptxas refuses is then the kernel's error.
     """
 
-    def __init__(self, compiler: CompilerName = "auto", *, use_cache: bool = True, resources: bool = False) -> None:
-        self.compiler = compiler
+    def __init__(self, *, use_cache: bool = True, resources: bool = False) -> None:
         self.use_cache = use_cache
         self.resources = resources
         self._use: dict[_Key, ResourceUse | str] = {}
@@ -42,7 +40,7 @@ class SubjectCompiler:
         """
         from wmmadiag.compile.driver import compile_source
 
-        compilation = compile_source(path, replace(options, compiler=self.compiler), use_cache=self.use_cache)
+        compilation = compile_source(path, options, use_cache=self.use_cache)
         if self.resources:
             self._measure(path, options.macros, compilation)
         return compilation
@@ -50,8 +48,7 @@ class SubjectCompiler:
     def changed(self, path: Path, options: CompileOptions, texts: Texts) -> Compilation:
         """Compile one source with the texts of some files replaced; what it needs on the chip is not measured.
 
-        Raises: as `__call__`; besides
-            ConfigurationError: a header is replaced, and the compiler is nvcc, which reads headers itself.
+        Raises: as `__call__`.
         """
         from wmmadiag.compile.driver import compile_text
         from wmmadiag.compile.sources import read_text
@@ -59,7 +56,6 @@ class SubjectCompiler:
         own = path.resolve()
         text = texts[own] if own in texts else read_text(path)
         headers = {file.as_posix(): text for file, text in texts.items() if file != own}
-        options = replace(options, compiler=self.compiler)
         return compile_text(text, source_name(path), options, use_cache=self.use_cache, headers=headers or None)
 
     def _measure(self, path: Path, macros: Mapping[str, str | None], compilation: Compilation) -> None:

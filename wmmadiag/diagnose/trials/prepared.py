@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wmmadiag.compile import ptx_scan
 from wmmadiag.compile.build import Built, build, nvrtc_options
-from wmmadiag.compile.driver import source_tree, uses_nvcc
+from wmmadiag.compile.driver import source_tree
 from wmmadiag.compile.host_headers import brought
 from wmmadiag.compile.model import Entry, find_entries, source_name
 from wmmadiag.compile.names import base_name, demangle
@@ -22,7 +22,7 @@ from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import blank
 from wmmadiag.diagnose.changes import Texts
 from wmmadiag.diagnose.trials.copies import Definition, definition_of, whole_of
-from wmmadiag.errors import ConfigurationError, UnsupportedError
+from wmmadiag.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,7 @@ def prepare(path: Path, options: CompileOptions, entries: Sequence[str], texts: 
     Raises:
         CompileError: it does not compile.
         ConfigurationError: it cannot be read, or has no such kernel.
-        UnsupportedError: another compiler than NVRTC is asked for.
     """
-    if uses_nvcc(options):
-        raise UnsupportedError("changes are tried with NVRTC alone", hint="leave the choice of the compiler open")
     tools = toolchain()
     check_arch(options.arch, tools)
     given = {
