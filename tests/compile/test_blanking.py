@@ -236,3 +236,37 @@ def test_what_another_declarations_error_cost_is_brought_back_once_it_is_missed(
     made = wmmadiag.compile_cuda(source, arch="sm_80", include_paths=[str(tmp_path)])
     assert "st.global" in made.ptx
     assert len(asked) == 3
+
+
+def test_the_users_declarations_are_brought_back_before_those_of_headers(tmp_path, monkeypatch):
+    """What is left out of a header may be what confuses the compiler about the user's file."""
+    (tmp_path / "numbers.h").write_text(
+        "namespace lib {\nclass Holder { Unknown held; };\nstruct half_t { unsigned short bits; };\n}\n"
+    )
+    source = (
+        '#include "numbers.h"\ntemplate <class T> struct Op {\n    using Number = lib::half_t;\n'
+        "    __device__ void run(unsigned short* p) { Number made; made.bits = 2; *p = made.bits; }\n};\n"
+        "__global__ void k(unsigned short* p) { Op<int>().run(p); }\n"
+    )
+    missed = '(6): error: namespace "lib" has no member "Holder"\n  Op<int>().run(p);\n  ^\n\n'
+    real, texts = build.run_nvrtc, []
+
+    def confused(*arguments, **words):
+        text = repr(arguments) + repr(words)
+        texts.append(text)
+        if "class Holder" in text:
+            log = (
+                f'{tmp_path}/numbers.h(2): error: identifier "Unknown" is undefined\n  class Holder\n  ^\n\n'
+                f'{arguments[1]}(3): error: namespace "lib::detail::lib" has no member "half_t"\n'
+                "      using Number = lib::half_t;\n                          ^\n\n"
+            )
+            return NvrtcResult(False, log, status="NVRTC_ERROR_COMPILATION")
+        done = real(*arguments, **words)
+        return (
+            done if done.ok else NvrtcResult(False, arguments[1] + missed + done.log, status="NVRTC_ERROR_COMPILATION")
+        )
+
+    monkeypatch.setattr(build, "run_nvrtc", confused)
+    made = wmmadiag.compile_cuda(source, arch="sm_80", include_paths=[str(tmp_path)])
+    assert "st.global" in made.ptx
+    assert len(texts) == 3

@@ -24,6 +24,7 @@ _BAD_EXPRESSION = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _QUOTED = re.compile(r'"([^"]*)"')
 _MAX_EXPRESSIONS = 128
+_PARDONS = 2
 _SEEN_FROM = re.compile(r"at line (\d+) of \"?(.+?)\"?\s*$")
 
 
@@ -44,7 +45,8 @@ class Attempts:
     refused: dict[str, dict[tuple[int, int], Diagnostic]] = field(default_factory=dict)
     kept: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
     named: Sequence[str] = ()  # what else the compiler is asked for
-    pardoned: set[str] = field(default_factory=set)  # files to which what was left out was brought back
+    # key of a file → how often what was left out of it was brought back
+    pardoned: dict[str, int] = field(default_factory=dict)
     _skipped: list[CompileNote] = field(default_factory=list)
     _reached: frozenset[str] | None = None
     _texts: dict[str, bytes] = field(default_factory=dict)
@@ -203,21 +205,25 @@ class Attempts:
         return True
 
     def _pardon(self, errors: Sequence[Diagnostic]) -> bool:
-        """Bring back, once, all that was left out of a file of which something is missed now.
+        """Bring back all that was left out of a file of which something is missed now.
 
         Its errors may have come of another declaration: a compiler that goes on behind what it cannot read takes
-        namespaces for open that are closed.
+        namespaces for open that are closed. The user's files, which are read last, come first, since what was left out
+        of headers may be what such errors came of; and once more after headers.
         """
         words = {word for one in errors for name in _QUOTED.findall(one.message) for word in re.findall(r"\w+", name)}
-        found = False
-        for key, some in self.refused.items():
-            missed = any(part.extent in some and part.item.name in words for part in self.parts.get(key, ()))
-            if missed and key not in self.pardoned:
-                self.pardoned.add(key)
-                some.clear()
-                self._texts.pop(key, None)
-                found = True
-        return found
+        missed = [
+            key
+            for key, some in self.refused.items()
+            if any(part.extent in some and part.item.name in words for part in self.parts.get(key, ()))
+        ]
+        own = [key for key in missed if self._file(key).own and self.pardoned.get(key, 0) < _PARDONS]
+        pardoned = own or [key for key in missed if key not in self.pardoned]
+        for key in pardoned:
+            self.pardoned[key] = self.pardoned.get(key, 0) + 1
+            self.refused[key].clear()
+            self._texts.pop(key, None)
+        return bool(pardoned)
 
     def _in_operand(self, error: Diagnostic) -> bool:
         file = self._files.get(error.place.file)
