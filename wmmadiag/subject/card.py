@@ -164,6 +164,9 @@ class Computes(CardPart):
     parameters: Mapping[str, Expression | bool]  # of the operation, by name; expressions, words or booleans
     python: str = ""  # "file.py:function" for "python", resolved against the card's folder when used
     reference: str = ""  # "module.function" of a library, in its place
+    formula: tuple[str, ...] = ()  # or what each output is, of roles, symbols and numbers
+    # the type to which a kernel judged by a formula rounds what it computes on the way, "bf16"; "" for none
+    rounding: str = ""
     arguments: tuple[str, ...] = ()  # roles of the inputs that it takes by position; empty for all, in the card's order
     keywords: Mapping[str, Keyword] = field(default_factory=dict)  # what it takes by name
 
@@ -193,7 +196,8 @@ class Card:
     `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
     alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may; `answered`: the
     questions of the operation that it has answered. `assumed`: what was taken from the source alone and changes the
-    meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote.
+    meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote; `text`: of
+    one by formulas in comments of its source, which nobody wrote either.
     """
 
     name: str
@@ -218,6 +222,7 @@ class Card:
     answered: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     derived: Derived | None = None
+    text: str = ""
 
     @property
     def derivation(self) -> Derived:

@@ -57,6 +57,14 @@ LAUNCH = _keys(
 FUNCTION = _keys(
     python='`"file.py:function"` of your own, beside the card',
     reference='or a function of a library, with its module: `"torch.nn.functional.silu"`',
+    formula=(
+        "or what each output is, of roles, symbols and the kernel's numbers: "
+        '`"y[m, n] = gelu(sum_k x[m, k] * w[n, k] + b[n])"`; a list may say other names first, which the last ones use'
+    ),
+    rounding=(
+        "the type to which a kernel judged by `formula` rounds what it computes before it multiplies it or gives it a "
+        'name: `"bf16"`; none if absent'
+    ),
     arguments=(
         "roles of the inputs that a library's function takes by position; all of them, in the card's order, if absent"
     ),

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.alternatives import TriedReading, alternatives, elements, nearest_of_all
 from wmmadiag.subject.card import Card, Derived
@@ -58,7 +59,22 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
             asking = asking or (_named(found, name) if _asks_of_right(found) else None)
             ran = sum(case.warp_instructions for case in found.cases)
         tried.work.ran(ran, sum(map(elements(other), other.cases)))
+    if (by_comment := _by_comment(card)) is not None:
+        found = check(by_comment)
+        if _is_read_right(found):
+            return found
     return asking or _unsettled(card, report, tried)
+
+
+def _by_comment(card: Card) -> Card | None:
+    """The card by what comments of the source say, where the kernel computes that."""
+    from wmmadiag.subject.drafts.given_source import GivenSource
+    from wmmadiag.subject.drafts.stated.derived import stated_card
+
+    derived = card.derivation
+    if derived.options.computes or card.computes.formula or is_ptx(card.path):
+        return None
+    return stated_card(GivenSource(card.path, derived.options), derived.kernel, derived.kernel.remarks)[0]
 
 
 def read_right(card: Card, arch: str, check: CheckCard) -> Card:

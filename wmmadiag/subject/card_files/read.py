@@ -158,8 +158,15 @@ def _computes(table: Table) -> Computes:
 
 
 def _function(table: Table, operation: str) -> Computes:
-    """A function of the user's (`python`), or one of a library (`reference`)."""
+    """A function of the user's (`python`), or one of a library (`reference`), or a `formula`."""
     python, reference = table.string("python"), table.string("reference")
+    if "formula" in table:
+        if python or reference:
+            raise table.error("formula", "'formula' excludes 'python' and 'reference'", "keep one of them")
+        given = table.content["formula"]
+        said = (given,) if isinstance(given, str) else table.strings("formula")
+        rounding = table.word("rounding", ("f16", "bf16", "tf32"), "")
+        return Computes(operation, table.place(), {}, formula=said, rounding=rounding)
     if reference:
         if python:
             raise table.error("reference", "'python' and 'reference' exclude each other", "keep one of them")

@@ -23,13 +23,13 @@ def opinion(found: Recognised) -> str:
     return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
 
 
-def asked(path: Path, found: Recognised) -> QuestionError:
-    """Nobody said what the kernel computes, and the source does not tell."""
+def asked(path: Path, found: Recognised, tried: Sequence[str] = ()) -> QuestionError:
+    """Nobody said what the kernel computes, and the source does not tell; `tried`: what else was, each a clause."""
     beside = path.with_suffix(".toml")
     hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
     return QuestionError(
         f"{path}: what should the kernel compute?",
-        detail=f"{opinion(found)} {found.because}",
+        detail="\n".join([f"{opinion(found)} {found.because}", *tried]),
         hint=f"{hint}--computes with an operation (docs/cards.md); for anything else `wmmadiag init --computes "
         "python` drafts a card with a function of yours",
     )

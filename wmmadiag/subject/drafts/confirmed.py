@@ -12,7 +12,7 @@ from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.text import case_lines, draft_text
+from wmmadiag.subject.drafts.text import case_lines, draft_text, quoted
 from wmmadiag.subject.open_subject import SubjectOptions
 
 _CASES = re.compile(r"^\[\[cases\]\].*", re.DOTALL | re.MULTILINE)
@@ -37,6 +37,8 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
         card = derived_card(source, replace(options, entry=kernel.entry) if kernel.stages else options)
     except ConfigurationError:
         return None
+    if card.text:
+        return _by_formula(card, target) if card.derived is None else None
     if card.derived is None:
         return None
     text = _text(card, source, target)
@@ -60,6 +62,18 @@ def _text(card: Card, source: Path, target: Path) -> str:
     drafted = replace(drafted, remarks=[one for one in dict.fromkeys(remarks) if "it has a card" not in one])
     relative = Path(os.path.relpath(card.path, target.parent)).as_posix()  # of the file that launches it
     return draft_text(drafted, relative, source.stem, _cases(card))
+
+
+def _by_formula(card: Card, target: Path) -> str:
+    """The text of a card that has formulas in comments of its source as the reference."""
+    source = quoted(Path(os.path.relpath(card.path, target.parent)).as_posix())
+    rounding = f"rounding = {quoted(card.computes.rounding)}\n" if card.computes.rounding else ""
+    formula = f"formula = [{', '.join(map(quoted, card.computes.formula))}]\n{rounding}"
+    text = re.sub(r'^source = ".*"$', lambda _: f"source = {source}", card.text, flags=re.MULTILINE)
+    text = re.sub(r"^formula = .*\n", lambda _: formula, text, flags=re.MULTILINE)
+    assumed = "".join(f"# Assumed: {one}.\n" for one in card.assumed if "it has a card" not in one)
+    cases = "\n".join(case_lines(_cases(card)))
+    return _CASES.sub(lambda _: cases, text, 1).replace("\n[[arguments]]", f"\n{assumed}[[arguments]]", 1)
 
 
 def _cases(card: Card) -> list[tuple[str, dict[str, str]]]:

@@ -34,8 +34,9 @@ from wmmadiag.subject.drafts.launched_together import launched_together, names_f
 from wmmadiag.subject.drafts.left_alone import without_others_members
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
-from wmmadiag.subject.drafts.recognise import Recognised, against, by_code, recognised
+from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
 from wmmadiag.subject.drafts.sizes import cases
+from wmmadiag.subject.drafts.stated.derived import stated_card
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.drafts.tried_meanings import card_of, stages_of, tried_card
 from wmmadiag.subject.drafts.which_kernel import several_instantiations, several_parts
@@ -182,11 +183,17 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
             return _unjudged(source, kernel, assumed)
         return _card_or_tried(source, kernel, [options.computes], assumed)
     found = recognised_operation(kernel)
+    tried: tuple[str, ...] = ()
+    # What any operation may have as a part is told by little: a formula of the source's own tells more.
+    if not found.sure or found.operation in WITHIN_ANY:
+        said, tried = stated_card(source, kernel, assumed)
+        if said is not None:
+            return said
     if found.promised or not found.likely:
         operations = [found.operation] if found.promised else operations_of(found, kernel)
         card = tried_card(source, kernel, operations, assumed, found.promised)
         if card is None:
-            raise asked(source.path, found)
+            raise asked(source.path, found, tried)
         return card
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
@@ -200,10 +207,13 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
         others = operations_of(found, kernel)[1:] if found.sure and kernel.launch is None else ()
         card = _card_or_tried(source, kernel, operations, assumed, taken, others, first=found.operation)
     except NotDerived as error:
+        said = stated_card(source, kernel, assumed)[0] if found.sure else None
+        if said is not None:
+            return said
         # What an array is to an operation is no question where it is open whether that is the operation.
         if found.sure or all(one.option for one in error.drafted.open):
             raise
-        raise asked(source.path, found) from None
+        raise asked(source.path, found, tried) from None
     return replace(card, derived=replace(card.derivation, doubt="" if found.sure else found.because))
 
 

@@ -1,0 +1,596 @@
+"""A formula's text as a tree.
+
+The notation is that of comments: indices in brackets, parentheses or behind an underscore, `sum_k`, `sum over k of`,
+products by `*`, `@`, a dot, or by writing them side by side, `^T` and `.T`, norms `|x|` and inner products `<x, y>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TypeAlias
+
+FUNCTIONS = frozenset(
+    [
+        *(
+            "exp",
+            "exp2",
+            "log",
+            "log2",
+            "tanh",
+            "sigmoid",
+            "relu",
+            "relu6",
+            "gelu",
+            "gelu_tanh",
+            "silu",
+            "swish",
+            "sqrt",
+        ),
+        *(
+            "rsqrt",
+            "abs",
+            "sin",
+            "cos",
+            "floor",
+            "ceil",
+            "round",
+            "rint",
+            "clamp",
+            "clip",
+            "max",
+            "min",
+            "fmax",
+            "fmin",
+        ),
+        *("conj", "erf", "softplus", "square", "softmax", "logsumexp", "rmsnorm", "rms_norm", "rms", "layernorm"),
+        *("layer_norm", "mean", "sum", "rowsum", "amax", "cov", "cdist", "matmul", "mm", "bmm", "linear", "transpose"),
+        *("tril", "triu"),
+    ]
+)
+CASTS = frozenset(
+    ["half", "float", "bf16", "bfloat16", "f16", "fp16", "f32", "fp32", "float16", "float32", "double", "int8"]
+)
+_OVER = {"sum": "sum", "mean": "mean", "max": "max", "min": "min", "softmax": "softmax", "avg": "mean"}
+_STOP = frozenset(
+    [
+        *("for", "where", "with", "if", "over", "of", "in", "and", "or", "is", "are", "the", "as", "per", "from", "to"),
+        *("by", "when", "else", "at", "on", "both", "a", "an"),
+    ]
+)
+_UNICODE = {
+    "·": " . ", "⋅": " . ", "×": "*", "∗": "*", "ᵀ": "^T", "²": "^2", "Σ": " sum ", "∑": " sum ", "√": "sqrt",
+    "≤": "<=", "≥": ">=", "−": "-", "σ": "sigmoid", "∘": "*", "⊙": "*", "‖": "|", "⟨": "<", "⟩": ">", "∙": " . ",
+}  # fmt: skip
+_LIBRARY = re.compile(r"\b(?:torch\.nn\.functional|torch|nn\.functional|F|np|numpy|jnp|at)(?:\.|::)(?=[a-z])")
+_TOKEN = re.compile(
+    r"(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)f?(?![\w.])|(?P<count>\d+)(?=[A-Za-z])|(?P<name>[^\W\d]\w*)"
+    r"|(?P<op>\+=|:=|<-|<=|>=|==|!=|\*\*|\.\.\.|\.\.|[-+*/@^.,;:=()\[\]{}|<>?%])|(?P<other>\S)"
+)
+
+
+class FormulaError(ValueError):
+    """It is no formula, or none that can be evaluated so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A tensor, a number, or an index."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Elements of a tensor; None for a whole axis."""
+
+    base: str
+    items: tuple[Expr | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One of `FUNCTIONS`, or a cast."""
+
+    name: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Infix:
+    """`op`: + - * / @ % and comparisons; "." for an inner product, "side" for factors written side by side."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """-x."""
+
+    of: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """A sum, mean, maximum, minimum or softmax over indices."""
+
+    kind: str
+    labels: tuple[str, ...]
+    where: Expr | None
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A matrix transposed."""
+
+    of: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """x^n."""
+
+    of: Expr
+    exponent: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """|x|: of a number its magnitude, of a vector its length."""
+
+    of: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """<x, y>."""
+
+    left: Expr
+    right: Expr
+
+
+Expr: TypeAlias = "Literal | Word | Indexed | Applied | Infix | Negated | Summed | Turned | Power | Norm | Inner"
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """`target[items] = value`.
+
+    Attributes:
+        target: what it says, "" for the only output there is.
+        items: of it; None for all of it.
+        added: whether it is added to what was there.
+        power: of the target that is said: 2 for `d(i, j)^2 = …`.
+        where: the indices for which it holds.
+        text: as it stands there.
+    """
+
+    target: str
+    items: tuple[Expr | None, ...] | None
+    value: Expr
+    added: bool = False
+    power: int = 1
+    where: Expr | None = None
+    text: str = ""
+
+
+def nodes(tree: object) -> Iterator[object]:
+    """A tree and all that it consists of."""
+    yield tree
+    if is_dataclass(tree):
+        for one in fields(tree):
+            value = getattr(tree, one.name)
+            for part in value if isinstance(value, tuple) else (value,):
+                if is_dataclass(part):
+                    yield from nodes(part)
+
+
+def names_of(tree: object) -> set[str]:
+    """All names in a tree, indices among them."""
+    found = {one.id for one in nodes(tree) if isinstance(one, Word)}
+    found |= {one.base for one in nodes(tree) if isinstance(one, Indexed)}
+    return found | _summed(tree)
+
+
+def _summed(tree: object) -> set[str]:
+    return {label for one in nodes(tree) if isinstance(one, Summed) for label in one.labels}
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+    spaces: int  # before it
+
+
+def normalised(text: str) -> str:
+    """A text with the signs of formulas as ASCII has them, and without the names of libraries."""
+    return _LIBRARY.sub("", "".join(_UNICODE.get(one, one) for one in text))
+
+
+def parsed(text: str, is_tensor: Callable[[str], bool]) -> Equation:
+    """One statement, all of a text.
+
+    Raises:
+        FormulaError: it is none.
+    """
+    statement, rest = parsed_prefix(text, is_tensor)
+    if rest.strip():
+        raise FormulaError(f"'{rest.strip()}' is no part of a formula")
+    return statement
+
+
+def parsed_prefix(text: str, is_tensor: Callable[[str], bool]) -> tuple[Equation, str]:
+    """The longest statement that a text begins with, and what is left of it.
+
+    Args:
+        is_tensor: whether a name is that of a tensor, or of what another statement says.
+
+    Raises:
+        FormulaError: it begins with none.
+    """
+    plain = normalised(text)
+    parser = _Parser(plain, is_tensor)
+    statement = parser.statement()
+    rest = plain[parser.tokens[parser.at].start :] if parser.at < len(parser.tokens) else ""
+    return statement, rest
+
+
+def parsed_expression(text: str, is_tensor: Callable[[str], bool]) -> tuple[Expr, str]:
+    """The longest expression that a text begins with, and what is left of it.
+
+    Raises:
+        FormulaError: it begins with none.
+    """
+    plain = normalised(text)
+    parser = _Parser(plain, is_tensor)
+    found = parser.sum()
+    return found, plain[parser.tokens[parser.at].start :] if parser.at < len(parser.tokens) else ""
+
+
+class _Parser:
+    def __init__(self, text: str, is_tensor: Callable[[str], bool]) -> None:
+        self.text, self.is_tensor = text, is_tensor
+        self.tokens: list[_Token] = []
+        end = 0
+        for one in _TOKEN.finditer(text):
+            spaces = one.start() - end
+            end = one.end()
+            self.tokens.append(_Token(str(one.lastgroup), one[0].rstrip("f") if one["number"] else one[0],
+                                      one.start(), end, spaces))  # fmt: skip
+        self.at = 0
+        self.closing: list[str] = []  # signs that end what is being read: "|", ">"
+
+    def peek(self, ahead: int = 0) -> _Token:
+        at = self.at + ahead
+        return self.tokens[at] if at < len(self.tokens) else _Token("end", "", len(self.text), len(self.text), 9)
+
+    def take(self, *texts: str) -> bool:
+        if self.peek().kind in ("op", "name") and self.peek().text in texts:
+            self.at += 1
+            return True
+        return False
+
+    def need(self, text: str) -> None:
+        if not self.take(text):
+            raise FormulaError(f"'{text}' is missing before '{self.text[self.peek().start :][:20]}'")
+
+    def statement(self) -> Equation:
+        begin = self.peek()
+        if begin.kind != "name" or (begin.text in FUNCTIONS | _STOP and not self.is_tensor(begin.text)):
+            raise FormulaError("no target")
+        name, items = self.indexed(target=True)
+        power = 1
+        if self.peek().text == "^" and self.peek(1).text == "2":
+            self.at, power = self.at + 2, 2
+        op = self.peek().text
+        if not self.take("=", "+=", ":=", "<-"):
+            raise FormulaError("no statement")
+        value = self.sum()
+        at = self.at
+        condition = self.condition()
+        said = {one.id for one in items or () if isinstance(one, Word)}
+        if condition is not None and (not names_of(condition) & said or names_of(condition) & _summed(value)):
+            condition, self.at = None, at
+        end = self.tokens[self.at - 1].end
+        return Equation(name, items, value, op == "+=", power, condition, self.text[begin.start : end])
+
+    def condition(self) -> Expr | None:
+        """`for j <= i`, `where …`, `(i >= j)`."""
+        at = self.at
+        opened = False
+        if self.peek().text in (",", "("):
+            opened = self.take("(")
+            if not opened:
+                self.at += 1
+        self.take("for", "where", "if", "with", "only")
+        try:
+            found = self.comparison()
+            if isinstance(found, Infix) and found.op in ("<", "<=", ">", ">=", "=="):
+                if opened:
+                    self.need(")")
+                return found
+        except FormulaError:
+            pass
+        self.at = at
+        return None
+
+    def comparison(self) -> Expr:
+        left = self.sum()
+        op = self.peek().text
+        if op in ("<", "<=", ">", ">=", "==", "!=") and op not in self.closing:
+            self.at += 1
+            return Infix(op, left, self.sum())
+        return left
+
+    def sum(self) -> Expr:
+        found = self.product()
+        while self.peek().text in ("+", "-") and self.goes_on():
+            op = self.peek().text
+            at = self.at
+            self.at += 1
+            try:
+                found = Infix(op, found, self.product())
+            except FormulaError:
+                self.at = at
+                break
+        return found
+
+    def goes_on(self) -> bool:
+        """Whether a sign belongs to what stands before it: columns of a text are two spaces apart."""
+        return self.peek().spaces < 2 or self.peek(1).spaces >= 1
+
+    def product(self) -> Expr:
+        found = self.unary()
+        while True:
+            token, at = self.peek(), self.at
+            op = token.text
+            if op in ("*", "/", "@", "%") or (
+                op == "." and token.spaces >= 1 and self.peek(1).spaces >= 1 and self.peek(1).kind == "name"
+            ):
+                self.at += 1
+            elif (op == "o" and not self.is_tensor("o") and token.spaces == 1) or (
+                op in ("x", "X") and not self.is_tensor(op) and token.spaces == 1
+            ):
+                op = "*"
+                self.at += 1
+            elif self.side_by_side():
+                op = "side"
+            else:
+                return found
+            try:
+                found = Infix(op, found, self.unary())
+            except FormulaError:
+                self.at = at
+                return found
+
+    def side_by_side(self) -> bool:
+        token, before = self.peek(), self.tokens[self.at - 1]
+        if token.spaces > 1:
+            return False
+        if token.kind == "name":
+            whole = token.text[:-1] if token.text.endswith("_") else token.text
+            known = self.is_tensor(whole) or token.text in FUNCTIONS or self.subscripted(token.text) is not None
+            return (known and token.text not in _STOP) or before.kind == "count" or token.text.startswith("sum_")
+        if token.text == "(":
+            return before.text in (")", "]", "T") or (before.kind in ("count", "number") and token.spaces <= 1)
+        if token.text in ("<", "|") and token.text not in self.closing and ">" not in self.closing:
+            return before.kind in ("number", "count") or (token.text == "<" and self.is_inner())
+        return False
+
+    def is_inner(self) -> bool:
+        """Whether `<` opens an inner product: a comma and `>` come behind it."""
+        return re.match(r"<[^<>=]*,[^<>=]*>", self.text[self.peek().start :]) is not None
+
+    def unary(self) -> Expr:
+        if self.take("-"):
+            return Negated(self.unary())
+        if self.take("+"):
+            return self.unary()
+        over = self.over()
+        return over if over is not None else self.postfix()
+
+    def over(self) -> Expr | None:
+        """`sum_k …`, `sum_{j <= i} …`, `sum over k of …`, `softmax_j(…)`."""
+        token = self.peek()
+        kind, _, subscript = token.text.partition("_")
+        if token.kind != "name" or kind not in _OVER or self.is_tensor(token.text):
+            return None
+        at = self.at
+        labels: list[str] = []
+        where: Expr | None = None
+        if subscript:
+            self.at += 1
+            labels = [subscript]
+            while self.peek().text == "," and self.peek(1).kind == "name" and self.peek().spaces == 0:
+                labels.append(self.peek(1).text)
+                self.at += 2
+        elif token.text.endswith("_") and self.peek(1).text == "{":
+            self.at += 2
+            labels, where = self.indices("}")
+        elif self.peek(1).text == "over" and kind != "softmax":
+            self.at += 2
+            labels, where = self.named_indices()
+            self.take("of")
+        else:
+            self.at = at
+            return None
+        # A sum goes over the product behind it; further sums are parts of that.
+        body = self.product() if kind in ("sum", "mean", "avg") else self.unary()
+        return Summed(_OVER[kind], tuple(labels), where, body)
+
+    def indices(self, closing: str) -> tuple[list[str], Expr | None]:
+        """Labels up to a closing sign, with a condition among them: `j <= i`."""
+        labels: list[str] = []
+        where: Expr | None = None
+        while not self.take(closing):
+            if self.take(","):
+                continue
+            found = self.comparison()
+            name = found.left if isinstance(found, Infix) else found
+            if not isinstance(name, Word):
+                raise FormulaError("no index")
+            labels.append(name.id)
+            if isinstance(found, Infix):
+                where = found if where is None else Infix("and", where, found)
+        return labels, where
+
+    def named_indices(self) -> tuple[list[str], Expr | None]:
+        """`k`, `taps (r, s) and filters k`, `time`: those in parentheses, or the names that are no plain words."""
+        labels: list[str] = []
+        where: Expr | None = None
+        while self.peek().kind == "name" or self.peek().text in (",", "(", ")"):
+            token = self.peek()
+            if token.text == "of":
+                break
+            if token.text == "(":
+                self.at += 1
+                inside, where = self.indices(")")
+                labels = [*labels, *inside]
+            elif (
+                token.text == "with"
+                or (labels and self.is_tensor(token.text))
+                or self.peek(1).text in ("[", "(")
+                or self.subscripted(token.text) is not None
+            ):
+                break
+            else:
+                if token.text not in (",", ")", "and", "all", "the"):
+                    labels.append(token.text)
+                self.at += 1
+            if token.spaces > 1 and len(labels) > 1:
+                break
+        single = [one for one in labels if len(one) <= 2]
+        labels = single or labels[:1]
+        if not labels:
+            raise FormulaError("no index")
+        return labels, where
+
+    def postfix(self) -> Expr:
+        found = self.primary()
+        while True:
+            if self.peek().text == "^" and self.peek(1).text in ("T", "t") and self.peek(1).spaces == 0:
+                self.at += 2
+                found = Turned(found)
+            elif self.peek().text == "." and self.peek(1).text in ("T", "t", "transpose") and self.peek().spaces == 0:
+                self.at += 2
+                if self.take("("):
+                    while not self.take(")"):
+                        self.at += 1
+                        if self.peek().kind == "end":
+                            raise FormulaError("no end")
+                found = Turned(found)
+            elif self.peek().text in ("^", "**") and self.peek().spaces <= 1:
+                self.at += 1
+                found = Power(found, self.primary() if not self.take("-") else Negated(self.primary()))
+            else:
+                return found
+
+    def primary(self) -> Expr:
+        token = self.peek()
+        if token.kind in ("number", "count"):
+            self.at += 1
+            return Literal(float(token.text))
+        if self.take("("):
+            held, self.closing = self.closing, []
+            found = self.sum()
+            self.closing = held
+            self.need(")")
+            return found
+        if self.take("|"):
+            return self.enclosed("|", Norm)
+        if token.text == "<" and self.is_inner():
+            self.at += 1
+            self.closing.append(">")
+            left = self.sum()
+            self.need(",")
+            right = self.sum()
+            self.closing.pop()
+            self.need(">")
+            return Inner(left, right)
+        if token.kind != "name" or (token.text in _STOP and len(token.text) > 1):
+            raise FormulaError(f"nothing to compute at '{self.text[token.start :][:20]}'")
+        if token.text in CASTS and self.peek(1).text == "(":
+            self.at += 1
+            return Applied(token.text, self.arguments())
+        if token.text.lower() in FUNCTIONS and self.peek(1).text == "(" and self.peek(1).spaces <= 1:
+            self.at += 1
+            return Applied(token.text.lower(), self.arguments())
+        name, items = self.indexed()
+        return Word(name) if items is None else Indexed(name, items)
+
+    def enclosed(self, sign: str, made: Callable[[Expr], Expr]) -> Expr:
+        self.closing.append(sign)
+        found = self.sum()
+        self.closing.pop()
+        self.need(sign)
+        return made(found)
+
+    def arguments(self) -> tuple[Expr, ...]:
+        self.need("(")
+        held, self.closing = self.closing, []
+        found: list[Expr] = []
+        while not self.take(")"):
+            if found:
+                self.need(",")
+            if self.peek().kind == "name" and self.peek(1).text == "=" and found:  # a keyword
+                self.at += 2
+            found.append(self.sum())
+        self.closing = held
+        return tuple(found)
+
+    def subscripted(self, name: str) -> tuple[str, tuple[Expr, ...]] | None:
+        """`x_i`, `q_ij` where x is a tensor and that is none."""
+        base, _, index = name.rpartition("_")
+        if not base or self.is_tensor(name) or not self.is_tensor(base) or len(index) > 2 or not index.isalpha():
+            return None
+        return base, tuple(map(Word, index))
+
+    def indexed(self, *, target: bool = False) -> tuple[str, tuple[Expr | None, ...] | None]:
+        """A name with its indices."""
+        token = self.peek()
+        self.at += 1
+        name = token.text
+        if name.endswith("_") and self.peek().text == "{":
+            self.at += 1
+            return name[:-1], self.items("}")
+        found = self.subscripted(name)
+        if found is not None:
+            return found
+        items: list[Expr | None] = []
+        some = False
+        while self.peek().spaces == 0 and self.peek().text == "[":
+            self.at += 1
+            items += self.items("]")
+            some = True
+        if not some and self.peek().spaces == 0 and self.peek().text == "(" and (target or self.is_tensor(name)):
+            self.at += 1
+            return name, self.items(")")
+        return name, tuple(items) if some else None
+
+    def items(self, closing: str) -> tuple[Expr | None, ...]:
+        found: list[Expr | None] = []
+        held, self.closing = self.closing, []
+        while not self.take(closing):
+            if found:
+                self.need(",")
+            if self.peek().text in (":", "..."):
+                self.at += 1
+                found.append(None)
+                continue
+            found.append(self.sum())
+        self.closing = held
+        return tuple(found)

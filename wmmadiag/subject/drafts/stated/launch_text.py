@@ -1,0 +1,59 @@
+"""A kernel's launch and its numbers as a card's expressions over host symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.terms import NotWritten, Term
+from wmmadiag.hostcode.values import Value
+from wmmadiag.subject.drafts.array_extents import room_for
+from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.model import Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLaunch:
+    """What host code says of a launch.
+
+    Attributes:
+        grid, block, shared, entry: as a card has them.
+        numbers: what the kernel gets, by the parameter's name.
+        sizes: elements of arrays by the parameter's name, as far as host code says.
+    """
+
+    grid: tuple[str, ...]
+    block: tuple[str, ...]
+    shared: str
+    entry: str
+    numbers: Mapping[str, str]
+    sizes: Mapping[str, str]
+
+
+def written(kernel: SourceKernel, wishes: Wishes) -> WrittenLaunch:
+    """A kernel's launch, with what the user said in its place.
+
+    Raises:
+        NotWritten: something of it is no expression over symbols.
+    """
+    launch = kernel.launch
+    if launch is None:
+        raise NotWritten("nobody launches it")
+    grid = tuple(wishes.grid) or tuple(_text(launch.grid.members[axis].value) for axis in "xyz")
+    block = tuple(wishes.block) or tuple(_text(launch.block.members[axis].value) for axis in "xyz")
+    numbers, sizes = {}, {}
+    for one, value in zip(kernel.parameters, kernel.passed, strict=True):
+        if not one.pointer:
+            numbers[one.name] = one.value or _text(value)
+        elif (room := room_for(one, value)) is not None:
+            with suppress(NotWritten):
+                sizes[one.name] = terms.text(room)
+    return WrittenLaunch(grid, block, wishes.shared or _text(launch.shared), kernel.entry, numbers, sizes)
+
+
+def _text(value: Value | None) -> str:
+    if not isinstance(value, Term):
+        raise NotWritten("a number is not known")
+    return terms.text(value)
