@@ -130,6 +130,8 @@ K = 64
         "unseen28/bert_attention_probs",  # a softmax of scores, heads behind the sequence
         "unseen28/cdist_turing_mma",  # three launches of a torch extension, the square of what the formula says
         "unseen28/covariance_tf32_ext",  # "same as torch.cov(x.T)", in tf32
+        "unseen22/add_rmsnorm_qkv_gemm",  # an array that is updated, by a name of its own
+        "unseen28/tc_correlator_fp16",  # pairs that are numbered, complex numbers
         "unseen28/wavenet_gated_conv1d",  # a name that another formula uses, and indices outside of the array
     ],
 )

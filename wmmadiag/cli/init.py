@@ -60,8 +60,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     write_card(target, text, overwrite=args.force)
     found = re.search(r'^operation = "(\w+)"(?:  # (\w+)\?)?', text, re.MULTILINE)
     computes = args.computes or ((found[2] or found[1]) if found else "")
-    if not computes:  # a host function of the source says what is right
-        computes = "as a host function of the source has it"
+    if not computes:  # a formula in a comment of the source says what is right
+        computes = "what a comment of the source says"
     if computes == "python":
         name, reference = reference_text(text)
         reference_path = target.parent / name

@@ -113,6 +113,14 @@ def test_pairs_are_complex_numbers():
     np.testing.assert_allclose(found.v, z @ z.conj().T)
 
 
+def test_pairs_may_be_numbered_along_an_axis():
+    statements = ["pair(i, j) = i * (i + 1) / 2 + j for j <= i", "y(i, j) = sum over K of a_i * a_j"]
+    found = said(statements, (B, M * (M + 1) // 2), ("B", "pair"))
+    rows, columns = np.tril_indices(M)
+    np.testing.assert_allclose(found.v, (A @ A.transpose(0, 2, 1))[:, rows, columns])
+    assert found.known.all()
+
+
 @pytest.mark.parametrize(
     "text",
     [

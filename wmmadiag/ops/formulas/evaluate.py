@@ -25,6 +25,7 @@ from wmmadiag.ops.formulas.syntax import (
     Turned,
     Word,
     nodes,
+    replaced,
 )
 from wmmadiag.ops.formulas.values import Val
 from wmmadiag.ops.parts.late import NDArray, np
@@ -83,11 +84,16 @@ def evaluated(
         FormulaError: they cannot be evaluated so.
     """
     known, found = dict(tensors), dict[str, SaidTensor]()
+    axes = {dim for one in wanted.values() for dim in one.dims}
+    numberings = {one.target: one for one in statements if one.target in axes and one.target not in wanted}
     for one in statements:
+        if one.target in numberings:
+            continue
         target = one.target or (next(iter(wanted)) if len(wanted) == 1 else "")
         if not target:
             raise FormulaError("no target")
         own = wanted.get(target)
+        one = _numbered(one, own, numberings)
         scope = _Scope(one, known, numbers, own, meaning)
         if own is None:
             known[target] = scope.named()
@@ -100,6 +106,27 @@ def evaluated(
         found[target] = said
         known[target] = NamedTensor(said.v, own.dims, said.e, plain=False)
     return found
+
+
+def _numbered(one: Equation, own: Wanted | None, numberings: Mapping[str, Equation]) -> Equation:
+    """A statement of pairs as one of the axis that they are numbered along: `v(i, j)` where `pair(i, j) = i * n + j`.
+
+    The axes before that are those of the operands that are called the same.
+    """
+    if own is None or one.items is None:
+        return one
+    at = next((at for at, dim in enumerate(own.dims) if dim in numberings), None)
+    if at is None or at != len(own.dims) - 1:
+        return one
+    numbering = numberings[own.dims[at]]
+    names = [item.id for item in numbering.items or () if isinstance(item, Word)]
+    if len(names) != len(one.items) or not all(isinstance(item, Word) for item in one.items):
+        return one
+    by = {name: item for name, item in zip(names, one.items, strict=True) if item is not None}
+    where = numbering.where if one.where is None else one.where
+    leading = tuple(Word(f"<{dim}>") for dim in own.dims[:at])
+    items = (*leading, replaced(numbering.value, by))
+    return replace(one, items=items, where=None if where is None else replaced(where, by))
 
 
 @dataclass(slots=True)
@@ -123,7 +150,15 @@ class _Scope:
 
     def _lift(self) -> None:
         """Of a target of more than two axes the leading ones are indices of all that has them, too."""
-        if self.own is None or self.statement.items is not None:
+        if self.own is None:
+            return
+        items = self.statement.items
+        if items is not None:  # those that stand for whole axes
+            numbered = zip(items, self.own.dims, self.own.shape, strict=False)
+            for item, text, extent in numbered:
+                if isinstance(item, Word) and item.id == f"<{text}>":
+                    self.lifted[text], self.labels[item.id] = item.id, len(self.labels)
+                    self.extents[item.id], self.called[item.id] = extent, text
             return
         for at, text in enumerate(self.own.dims[:-2]):
             if text not in self.lifted and not text.isdecimal():
@@ -162,7 +197,7 @@ class _Scope:
         for node in nodes(self.statement):
             if isinstance(node, Indexed) and node.base in self.tensors:
                 tensor = self.tensors[node.base]
-                found += self._along(name, node.items, tensor.v.shape, tensor.dims)
+                found += self._along(name, self._filled(tensor, node.items), tensor.v.shape, tensor.dims)
         if not found:
             extent = next(
                 (self.numbers[one] for one in (name.upper(), name.lower()) if one in self.numbers and one != name), None
@@ -251,7 +286,21 @@ class _Scope:
         tensor = self.tensors[tree.base]
         if len(tree.items) > len(tensor.dims):
             raise FormulaError(f"'{tree.base}' has {len(tensor.dims)} axes")
-        return self._gathered(tensor, [*tree.items, *[None] * (len(tensor.dims) - len(tree.items))])
+        return self._gathered(tensor, self._filled(tensor, tree.items))
+
+    def _filled(self, tensor: NamedTensor, items: Sequence[Expr | None]) -> list[Expr | None]:
+        """Indices of all axes: where some are missing, an axis that is called as an index goes along that."""
+        left = [*items]
+        summed = {one for node in nodes(self.statement) if isinstance(node, Summed) for one in node.labels}
+        filled: list[Expr | None] = []
+        for at, text in enumerate(tensor.dims):
+            spare = len(tensor.dims) - at > len(left)
+            label = self.lifted.get(text, text if text in summed else "")
+            if spare and label and tensor.dims.count(text) == 1:
+                filled.append(Word(label))
+            else:
+                filled.append(left.pop(0) if left else None)
+        return filled
 
     def _gathered(self, tensor: NamedTensor, items: Sequence[Expr | None]) -> Val:
         labels = len(self.labels)

@@ -7,9 +7,9 @@ products by `*`, `@`, a dot, or by writing them side by side, `^T` and `.T`, nor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeAlias
 
 FUNCTIONS = frozenset(
     [
@@ -183,6 +183,42 @@ class Equation:
     power: int = 1
     where: Expr | None = None
     text: str = ""
+
+
+def replaced(tree: Expr, by: Mapping[str, Expr]) -> Expr:
+    """A tree with other expressions for names."""
+    if isinstance(tree, Word):
+        return by.get(tree.id, tree)
+    changed: dict[str, Any] = {}
+    for one in fields(tree):
+        value = getattr(tree, one.name)
+        if isinstance(value, tuple):
+            changed[one.name] = tuple(
+                part if part is None or isinstance(part, str) else replaced(part, by) for part in value
+            )
+        elif value is not None and not isinstance(value, str | float):
+            changed[one.name] = replaced(value, by)
+    return replace(tree, **changed)
+
+
+def index_text(tree: Expr, names: Mapping[str, str]) -> str:
+    """An index as a card's expression, with other texts for names.
+
+    Raises:
+        FormulaError: it is made of more than whole numbers.
+    """
+    match tree:
+        case Literal(value) if value == int(value):
+            return str(int(value))
+        case Word(name):
+            return names.get(name, name)
+        case Negated(of):
+            return f"-({index_text(of, names)})"
+        case Infix(op, left, right) if op in "+-*/%" or op == "side":
+            sign = {"side": "*", "/": "//"}.get(op, op)
+            return f"({index_text(left, names)}) {sign} ({index_text(right, names)})"
+        case _:
+            raise FormulaError("an index is made of more than whole numbers")
 
 
 def nodes(tree: object) -> Iterator[object]:

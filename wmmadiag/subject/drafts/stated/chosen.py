@@ -46,12 +46,24 @@ def chosen(found: Stated, arrays: Sequence[DraftParameter]) -> Iterator[Chosen]:
         begun = [one for one in found.formulas if _is_of(one, output, outputs, short=True)]
         others = [*found.formulas] if len(outputs) == 1 else []
         without = [one for one in others if not one.statement.target]
-        ways.append(list({id(one): one for one in (*named, *begun, *without, *others)}.values()))
+        every = {id(one): one for one in (*named, *begun, *without, *others)}
+        # What statements read may be updated by one of them, or be only read.
+        updates = [one for one in found.formulas if not named and _reads(one, output, arrays)]
+        ways.append([*every.values(), *updates, *[None] * bool(updates)])
     for several in product(*ways):
-        if len({id(one) for one in several}) == len(several):
-            made = _Closure(found, arrays).whole(dict(zip((one.name for one in outputs), several, strict=True)))
+        said = {out.name: one for out, one in zip(outputs, several, strict=True) if one is not None}
+        if said and len({id(one) for one in said.values()}) == len(said):
+            made = _Closure(found, arrays).whole(said)
             if made is not None:
                 yield made
+
+
+def _reads(one: CommentFormula, array: DraftParameter, arrays: Sequence[DraftParameter]) -> bool:
+    """Whether a statement of a name that no array has reads an array."""
+    target = one.statement.target
+    if not target or array_named(target, arrays, short=False) is not None:
+        return False
+    return any(array_named(name, arrays, short=False) is array for name in names_of(one.statement.value))
 
 
 def _is_of(one: CommentFormula, output: DraftParameter, arrays: Sequence[DraftParameter], *, short: bool) -> bool:
@@ -72,6 +84,11 @@ class _Closure:
         """The statements, or None where a name of them is nothing that is known, or they leave an input out."""
         if not all(self._visit(role, one) for role, one in said.items()):
             return None
+        # An array that is updated is read before.
+        self.order.sort(key=lambda pair: bool(pair[0]))
+        shapes = self._shapes()
+        axes = {dim for name in said for dim in shapes.get(name, ())}
+        self.order[:0] = [("", one) for one in self.found.formulas if one.statement.target in axes]
         known = {one.name for one in self.arrays} | {one.statement.target for _, one in self.order}
         texts, statements = [], []
         for role, one in self.order:
@@ -84,10 +101,10 @@ class _Closure:
         used = {name for one in statements for name in names_of(one)}
         if any(one.const and one.name not in used for one in self.arrays):
             return None
-        return Chosen(tuple(texts), tuple(statements), self.order[-1][1].line, self._shapes())
+        return Chosen(tuple(texts), tuple(statements), self.order[-1][1].line, shapes)
 
     def _visit(self, role: str, one: CommentFormula, depth: int = 0) -> bool:
-        if depth > _DEEPEST or any(each is one for _, each in self.order):
+        if depth > _DEEPEST or any(each is one and (done or not role) for done, each in self.order):
             return depth <= _DEEPEST
         labels, tensors = labels_in(one.statement), tensors_in(one.statement)
         for name in sorted(names_of(one.statement.value) - (labels - tensors)):

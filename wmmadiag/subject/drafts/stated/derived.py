@@ -28,7 +28,7 @@ from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.drafts.stated.card_text import card_text, element_of
 from wmmadiag.subject.drafts.stated.chosen import Chosen, chosen
 from wmmadiag.subject.drafts.stated.comments import stated
-from wmmadiag.subject.drafts.stated.extents import Shapes, shapes_of
+from wmmadiag.subject.drafts.stated.extents import Shapes, numbered_axes, shapes_of
 from wmmadiag.subject.drafts.stated.launch_text import WrittenLaunch, written
 from wmmadiag.subject.drafts.stated.names import array_named, known_numbers, labels_in, meanings
 from wmmadiag.subject.drafts.stated.sizes import roles_of, size_sets
@@ -140,6 +140,7 @@ class _Held:
     def _symbols(self, shapes: Shapes) -> Iterator[dict[str, str]]:
         """What the names of extents, and the numbers of the statements, are over host symbols."""
         wanted = {name for dims in shapes.values() for text in dims for name in names_in(text)}
+        counts = numbered_axes(self.chosen.statements, shapes)
         for one in self.chosen.statements:
             wanted |= names_of(one) - labels_in(one)
         wanted -= {one.name for one in self.arrays} | {one.target for one in self.chosen.statements} | {"pi", "inf"}
@@ -147,7 +148,7 @@ class _Held:
         free = [one for one in names if one not in self.kernel.usual]
         for found in meanings(sorted(wanted), known_numbers(self.kernel, self.launched), free):
             if wanted <= found.keys():
-                yield {name: text for name, text in found.items() if name != text}
+                yield {name: text for name, text in found.items() if name != text} | counts
 
     def _sizes(self, shapes: Shapes, symbols: Mapping[str, str]) -> Iterator[dict[str, Number | str]]:
         """Values of all host symbols that a card needs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, permutations
 
@@ -12,6 +13,7 @@ from wmmadiag.ops.formulas.syntax import (
     Applied,
     Equation,
     Expr,
+    FormulaError,
     Indexed,
     Infix,
     Inner,
@@ -22,6 +24,7 @@ from wmmadiag.ops.formulas.syntax import (
     Summed,
     Turned,
     Word,
+    index_text,
     nodes,
 )
 from wmmadiag.subject.drafts.guess import DraftParameter
@@ -50,6 +53,32 @@ def shapes_of(
     inference = _Inference(arrays, statements, known, numbers)
     inference.infer()
     yield from islice(inference.shapes(_extents(kernel)), _MOST)
+
+
+def numbered_axes(statements: Sequence[Equation], shapes: Shapes) -> dict[str, str]:
+    """The extents of axes along which statements number pairs: `pair(i, j) = i * (i + 1) / 2 + j`, as expressions."""
+    axes = {dim for dims in shapes.values() for dim in dims}
+    along: dict[str, str] = {}
+    for one in statements:
+        along |= dict(_indexed_along(one, shapes))
+    found = {}
+    for one in statements:
+        if one.target in axes and one.items:
+            names = [item.id for item in one.items if isinstance(item, Word) and item.id in along]
+            with suppress(FormulaError):
+                found[one.target] = f"{index_text(one.value, {name: f'({along[name]} - 1)' for name in names})} + 1"
+    return found
+
+
+def _indexed_along(statement: Equation, shapes: Shapes) -> Iterator[tuple[str, str]]:
+    """Indices with the extents along which they go, the axes aside that the result has or that are summed."""
+    summed = {label for one in nodes(statement) if isinstance(one, Summed) for label in one.labels}
+    own = set(shapes.get(statement.target, ()))
+    for one in nodes(statement):
+        if isinstance(one, Indexed):
+            dims = [dim for dim in shapes.get(one.base, ()) if dim not in own | summed]
+            pairs = zip(one.items, dims, strict=False)
+            yield from ((item.id, dim) for item, dim in pairs if isinstance(item, Word))
 
 
 def of_tensors(

@@ -133,9 +133,20 @@ def _likeness(name: str, others: Sequence[str]) -> float:
             if min(len(one), len(word)) > 2
         ):
             best = max(best, 0.5)
-        elif len(name) == 1 and any(word.startswith(name.lower()) for word in words):
+        elif _abbreviates(name.lower(), [one.lower() for one in _CAMEL.split(other) if one]):
             best = max(best, 0.3)
     return best
+
+
+def _abbreviates(name: str, words: Sequence[str]) -> bool:
+    """Whether a name is beginnings of some words in their order: "nkv" of "num_kv_heads"."""
+    if not name:
+        return True
+    for at, word in enumerate(words):
+        for length in range(min(len(word), len(name)), 0, -1):
+            if word[:length] == name[:length] and _abbreviates(name[length:], words[at + 1 :]):
+                return True
+    return False
 
 
 def _words(name: str) -> set[str]:
