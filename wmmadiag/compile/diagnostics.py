@@ -108,7 +108,7 @@ def error_hint(errors: Sequence[Diagnostic]) -> str:
     if any(error.message == "out of memory" for error in errors):
         return "raise the limit on this process's memory (ulimit -v)"
     if any(_LAUNCHED_BY_KERNELS.search(error.message) for error in errors):
-        return "kernels that launch kernels run in whole programs alone (wmmadiag run): launch them from host code"
+        return "kernels that launch kernels are not emulated: launch them from host code"
     if any(_ITSELF.match(error.message) for error in errors):
         return "begin the header with `#pragma once`"
     return "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std"

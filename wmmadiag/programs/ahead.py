@@ -79,7 +79,7 @@ class Ahead:
                 continue
             made = self._made.get(unit.source)
             with suppress(WmmadiagError):
-                if made is not None and not unit.nested and _has(made, unit.expressions):
+                if made is not None and _has(made, unit.expressions):
                     keep_as(made, replace(made.options, name_expressions=unit.expressions))
                 elif unit.source in self._precompiled:
                     device_ptx(unit, self._precompiled[unit.source], registers=registers)

@@ -74,7 +74,6 @@ class ProgramSource:
     kernels: Mapping[str, tuple[str, ...]]
     variables: frozenset[str]  # names of the device's variables that it or its headers define
     expressions: tuple[str, ...]  # the instantiations of kernel templates that its host code uses, as NVRTC takes them
-    nested: bool = False  # whether its kernels launch kernels
 
     @property
     def of_device(self) -> bool:
@@ -168,7 +167,7 @@ class _Prepared:
             source = self.own.parsed(file)
             declared = self.own.declared.get(file.key) or declarations(source)
             edits += host_edits(source, declared, closures=closures, heads=self._heads)
-            self.names.append(device_names(source, declared))
+            self.names.append(device_names(declared))
         text = applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
         return named_line(file.name) + text
 
@@ -275,8 +274,7 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
         readable = [demangle(symbol.name) for symbol in its]
         asked = [name for name in readable if name.endswith(">") and LAMBDA not in name]
         expressions = tuple(dict.fromkeys(map(expression_of, asked)))
-        nested = any(each.launches for each in one.names)
-        units.append(ProgramSource(one.name, known, owned, expressions, nested))
+        units.append(ProgramSource(one.name, known, owned, expressions))
     kernels.sort(key=lambda one: one.start)
     called = called_by(library)
     timed = [_TIMED] if _CLOCKS & called else []

@@ -301,14 +301,12 @@ class Served:
         return error
 
     def run(self, request: Request) -> tuple[int, int]:
-        """Run a launch, and what its kernel launched: the error, and all warp instructions."""
+        """Run a launch: the error, and its warp instructions."""
         self.device.parts.turn_heap(self.runtime.wmmadiag_view)
         if time.monotonic() > self.told + 1.0:  # of a program that is cut off, what was covered is known
             self.told = time.monotonic()
             begun, *others = self.launches()
             self.send(launches=(begun + 1, *others))
-        from wmmadiag.programs.nested_races import Later
-
         outcome = self.launcher.launch(request)
         if outcome.output:
             text = outcome.output.encode()
@@ -321,29 +319,7 @@ class Served:
                 findings=[dataclasses.asdict(one) for one in outcome.findings], kernel=request.kernel.name,
                 place=request.place, number=self.launcher.launches, grid=request.grid, block=request.block,
             )  # fmt: skip
-        instructions = outcome.instructions
-        error = 0 if self.spec.keep_going else int(outcome.error)
-        if not outcome.error:
-            for kernel, one in list(self.device.launched(request.kernel)):
-                parameters = one.parameters[: kernel.parameter_bytes]
-                nested = dataclasses.replace(
-                    request,
-                    kernel=kernel,
-                    grid=one.grid,
-                    block=one.block,
-                    shared=one.shared,
-                    parameters=parameters,
-                    cluster=None,
-                )
-                around = self.launcher.nested.around
-                if outcome.grid is not None and not one.tail and (later := Later.of(outcome.grid, one.number)):
-                    self.launcher.nested.around += (later,)
-                error, more = self.run(nested)
-                self.launcher.nested.around = around
-                instructions += more
-                if error:
-                    break
-        return error, instructions
+        return 0 if self.spec.keep_going else int(outcome.error), outcome.instructions
 
     def property(self, name: bytes) -> int:
         """A property of the device; or "registers:3", those of a kernel as ptxas allocates them, "kernels:1", how many
@@ -366,7 +342,7 @@ class Served:
         """
         from wmmadiag.programs.capture import tell
 
-        if self.device.alone(request.kernel) or request.cluster:
+        if request.cluster:
             return lambda: None
         return tell(request, memory, self.launcher.launches, self.send)
 

@@ -24,12 +24,10 @@ from wmmadiag.programs.device_ptx import device_ptx, is_large
 from wmmadiag.programs.initial_values import contents, pointers
 from wmmadiag.programs.kernel_names import expression_of
 from wmmadiag.programs.link import linked, missing, original, private, through_pointers
-from wmmadiag.programs.nested import DEVICE_RUNTIME, OWN, NestedLaunch, entry_at, taken
 from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.symbols import Symbol
 from wmmadiag.programs.textures import as_calls
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.calls import function_address
 from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
 
 _TO_THE_HOST = re.compile(r"\.volatile\.(?!shared)|\.sys\b")
@@ -53,7 +51,6 @@ class DeviceKernel:
     compilation: Compilation  # that it comes from
     entry: Entry
     unit: int | None = None  # number of the source; None: of PTX that the program brought
-    launches: bool = False  # whether it launches kernels
     # the variables of its source that lie in the program's memory: name → address
     variables: Mapping[str, int] = field(default_factory=dict)
 
@@ -146,7 +143,6 @@ class DeviceHalf:
         self._known: dict[Symbol, DeviceKernel] = {}
         self._unseen: dict[tuple[int, str], int] = {}
         self._pointing: set[int] = set()
-        self._nested: dict[tuple[int, str], DeviceKernel] = {}
         self._alone: dict[int, int] = {}  # by number of a unit: instantiations that were compiled by themselves
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
@@ -221,51 +217,6 @@ class DeviceHalf:
             hint="the compiler's notes say why it was not instantiated: wmmadiag check SOURCE -v",
         )
 
-    def alone(self, kernel: DeviceKernel) -> bool:
-        """Whether a kernel's source is none that can be compiled by itself for a card."""
-        return kernel.unit is not None and self.units[kernel.unit].nested
-
-    def launched(self, kernel: DeviceKernel) -> Iterator[tuple[DeviceKernel, NestedLaunch]]:
-        """What a kernel that has run launched, in order.
-
-        Raises:
-            UnsupportedError: a kernel that is none of the program's.
-        """
-        if not kernel.launches or kernel.unit is None:
-            return
-        numbers = sorted(range(len(self.units)), key=lambda number: number != kernel.unit)
-        for one in taken(self.view(self.parts.queue)):
-            if one.kernel in OWN:
-                yield self._own(OWN[one.kernel]), one
-                continue
-            for number in numbers:
-                compilation = self.compile(self.units[number])
-                name = entry_at(one.kernel, [each.name for each in compilation.entries], function_address)
-                if name is not None:
-                    break
-            else:
-                raise UnsupportedError(
-                    f"{kernel.name} launches a kernel that no source of the program defines",
-                    hint="give `wmmadiag run` the source that defines it, too",
-                )
-            key = (number, name)
-            if key not in self._nested:
-                entry = next(each for each in compilation.entries if each.name == name)
-                self._nested[key] = self._loaded(compilation, entry, number, {})
-            yield self._nested[key], one
-
-    def _own(self, name: str) -> DeviceKernel:
-        """A kernel of ours."""
-        key = (-1, name)
-        if key not in self._nested:
-            compilation = self.parts.launches
-            entry = next(each for each in compilation.entries if each.name == name)
-            own = self._nested[key] = self._loaded(compilation, entry, None, {})
-            # As a copy of the host's is no read: it takes the padding of structs along, byte by byte.
-            checks = tuple(one for one in self.how.checks if one != "uninitialised")
-            own.checked = EmulatedKernel(own.checked.kernel, replace(self.how, checks=checks), own.checked.origin)
-        return self._nested[key]
-
     def _places(self, module: Module, unit: int) -> dict[str, int]:
         """Where the variables of a source lie, by their names in its PTX.
 
@@ -331,7 +282,6 @@ class DeviceHalf:
         if unit is not None:
             addresses, named = self._places(module, unit), self.units[unit].kernels
         variables = {name: addresses[name] for name in module.variables if name in addresses}
-        launches = any(one.startswith(DEVICE_RUNTIME) for one in missing(module))
         absent = missing(module)
         if absent or (len(self.units) > 1 and through_pointers(module)):
             module, addresses = self._complete(module, absent, unit, addresses)
@@ -344,7 +294,7 @@ class DeviceHalf:
         bare = EmulatedKernel(lowered, replace(self.how, checks=()), origin)
         made = DeviceKernel(
             len(self.kernels), shown(entry.demangled), parameters, names, checked, bare, compilation, entry, unit,
-            launches, variables,
+            variables,
         )  # fmt: skip
         self.kernels.append(made)
         return made

@@ -11,9 +11,8 @@ from pathlib import Path
 from wmmadiag.compile.driver import compile_source
 from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
-from wmmadiag.programs import nested
 from wmmadiag.programs.device_ptx import SEPARATELY
-from wmmadiag.programs.link import heap, linked, missing, placeless
+from wmmadiag.programs.link import heap, linked, placeless
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.textures import OURS, TEXTURES
 from wmmadiag.ptx import parse
@@ -42,9 +41,6 @@ class DeviceParts:
     def completed(self, module: Module, absent: frozenset[str]) -> tuple[Module, Mapping[str, int]]:
         """A module with those of the functions that it lacks, and where their variables lie."""
         places: Mapping[str, int] = {}
-        if any(one.startswith(nested.DEVICE_RUNTIME) for one in absent):
-            module, places = linked(module, self._launches), {nested.QUEUE: self.queue}
-            absent |= missing(module)
         if absent & {"malloc", "free"}:
             text, own = self._heap
             module, places = linked(module, placeless(parse(text, name="heap.cu"))), {**places, **own}
@@ -80,21 +76,6 @@ class DeviceParts:
             if one.name not in places and one.size:
                 places[one.name] = self.place(one.name, bytes(one.size))
         return heap(compilation.ptx), places
-
-    @cached_property
-    def queue(self) -> int:
-        """Where kernels write down what they launch."""
-        return self.place(nested.QUEUE, nested.empty_queue())
-
-    @cached_property
-    def _launches(self) -> Module:
-        """What kernels call to launch others."""
-        return placeless(parse(nested.named(self.launches.ptx), name=nested.SOURCE.name))
-
-    @cached_property
-    def launches(self) -> Compilation:
-        """`launches.cu`, with the kernels that copy and fill."""
-        return self._compiled(nested.SOURCE)
 
     @cached_property
     def _textures(self) -> Module:

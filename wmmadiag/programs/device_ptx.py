@@ -11,8 +11,6 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.programs.build import ProgramSource
 
 SEPARATELY = "--relocatable-device-code=true"
-NESTED = (SEPARATELY, "--pre-include=cuda_device_runtime_api.h")
-"""For the compiler of a source whose kernels launch kernels."""
 
 _LARGE = 16
 """Libraries dispatch over dozens of instantiations, of which a run launches few; each can take half a minute."""
@@ -20,7 +18,7 @@ _LARGE = 16
 
 def is_large(unit: ProgramSource) -> bool:
     """Whether a source has so many instantiations that those which are launched are compiled one by one at first."""
-    return len(unit.expressions) > _LARGE and not unit.nested
+    return len(unit.expressions) > _LARGE
 
 
 def device_ptx(
@@ -32,6 +30,6 @@ def device_ptx(
         registers: whether the program asks what needs its kernels' registers.
         separately: with functions that it does not call itself, for kernels of other sources.
     """
-    extra = (*options.extra, *(NESTED if unit.nested else [SEPARATELY] if separately else ()))
+    extra = (*options.extra, *([SEPARATELY] if separately else ()))
     options = replace(options, name_expressions=unit.expressions, extra=extra)
     return compile_source(Path(unit.source), options, use_cache=use_cache, assembled=registers)

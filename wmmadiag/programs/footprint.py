@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from wmmadiag.emulator.observer import AccessKind, MemorySpace, WarpPlace
 from wmmadiag.launch import DeviceMemory
-from wmmadiag.programs.nested import QUEUE
 
 READ, WRITE, ATOMIC = range(3)
 """`Touch` of native/ordering.hpp."""
@@ -34,10 +33,8 @@ class Footprint:
     memory: Sequence[DeviceMemory]  # of the device
     # whether the value of the load at a program counter is offered to a compare-and-swap of its place, as a guess
     guesses: Callable[[int], bool] | None = None
-    timed: bool = False  # whether a mark says which access was the last of its kind, from 1
     complete: bool = True  # whether all accesses were noted
-    counters: list[int] = field(default_factory=list)  # program counters of the accesses, where they are timed
-    _marks: dict[tuple[int, int], NDArray[np.int32] | NDArray[np.bool_]] = field(default_factory=dict)
+    _marks: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
     _count: int = 0
     _seen: set[tuple[int, int, int, bytes]] = field(default_factory=set)
     _loads: dict[int, int] = field(default_factory=dict)  # how each load touches memory, by its program counter
@@ -56,17 +53,15 @@ class Footprint:
             return
         touch = self._touch(kind, where)
         access = (touch, active, size, addresses)
-        if self.timed:
-            self.counters.append(where[2])
-        elif access in self._seen:
+        if access in self._seen:
             return
-        elif len(self._seen) < _KEPT:
+        if len(self._seen) < _KEPT:
             self._seen.add(access)
         first = int.from_bytes(addresses[:8], "little")
         if active == _ALL_LANES and addresses == (_IN_ROW * size + first).tobytes():
             at = bisect.bisect_right(self._starts, first) - 1
             if at >= 0 and (start := first - self._starts[at]) + 32 * size <= self._live[at].data.size:
-                self._marks_of(at, touch)[start : start + 32 * size] = self._count if self.timed else True
+                self._marks_of(at, touch)[start : start + 32 * size] = True
                 return
         lanes = np.frombuffer(addresses, np.uint64).astype(np.int64)
         if active != _ALL_LANES:
@@ -90,30 +85,23 @@ class Footprint:
             self._loads[pc] = ATOMIC if self.guesses(pc) else READ
         return self._loads[pc]
 
-    def _marks_of(self, at: int, touch: int) -> NDArray[np.int32] | NDArray[np.bool_]:
+    def _marks_of(self, at: int, touch: int) -> NDArray[np.bool_]:
         key = (at, touch)
         marks = self._marks.get(key)
         if marks is None:
-            marks = self._marks[key] = np.zeros(self._live[at].data.size, np.int32 if self.timed else np.bool_)
+            marks = self._marks[key] = np.zeros(self._live[at].data.size, np.bool_)
         return marks
 
     def _mark(self, at: int, touch: int, offsets: NDArray[np.int64], size: int) -> None:
-        marks, mark = self._marks_of(at, touch), self._count if self.timed else True
+        marks = self._marks_of(at, touch)
         if int(offsets[-1] - offsets[0]) == size * (len(offsets) - 1) and np.all(np.diff(offsets) == size):
-            marks[int(offsets[0]) : int(offsets[-1]) + size] = mark
+            marks[int(offsets[0]) : int(offsets[-1]) + size] = True
         else:
-            marks[(offsets[:, None] + np.arange(size)).reshape(-1)] = mark
-
-    def marks(self, address: int, touch: int) -> NDArray[np.int32] | NDArray[np.bool_] | None:
-        """The marks of an allocation's bytes; None where none of them was touched so."""
-        at = bisect.bisect_left(self._starts, address)
-        return self._marks.get((at, touch)) if self._starts[at : at + 1] == [address] else None
+            marks[(offsets[:, None] + np.arange(size)).reshape(-1)] = True
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
         """(address, bytes, touch) of all memory of the program's that was touched."""
         for (at, touch), marks in self._marks.items():
-            if self._live[at].name.startswith(QUEUE):
-                continue
-            edges = np.flatnonzero(np.diff((marks != 0).astype(np.int8), prepend=0, append=0))
+            edges = np.flatnonzero(np.diff(marks.astype(np.int8), prepend=0, append=0))
             for begin, end in edges.reshape(-1, 2):
                 yield self._starts[at] + int(begin), int(end - begin), touch

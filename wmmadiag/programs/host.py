@@ -42,20 +42,17 @@ class DeviceNames:
     variables: frozenset[str]  # names of its `__device__`, `__constant__` and `__managed__` variables
     managed: frozenset[str]  # those of them that the host may touch
     qualified: frozenset[str] = frozenset()  # the kernels with their scopes
-    launches: bool = False  # whether what runs on the device launches kernels
 
 
-def device_names(source: Source, declared: Declarations) -> DeviceNames:
+def device_names(declared: Declarations) -> DeviceNames:
     """The kernels and variables of one file."""
     found = [one for one in declared.functions if one.kernel]
     kernels = {one.name: tuple(p.name for p in one.parameters) for one in found}
     variables = [one for one in declared.variables if one.words & {"__device__", "__constant__", "__managed__"}]
     managed = frozenset(one.name for one in variables if "__managed__" in one.words)
     qualified = frozenset(one.qualified for one in found)
-    bodies = [one.body for one in declared.functions if one.body and (one.kernel or "__device__" in one.words)]
-    launches = any(b"<<<" in source.code.code[one.start_byte : one.end_byte] for one in bodies)
     names = frozenset(one.name for one in variables)
-    return DeviceNames(kernels, names, managed, qualified, launches)
+    return DeviceNames(kernels, names, managed, qualified)
 
 
 def host_edits(

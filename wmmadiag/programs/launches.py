@@ -22,7 +22,6 @@ from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
 from wmmadiag.programs.kernel_names import base_name
-from wmmadiag.programs.nested_races import Grid, NestedRaces
 from wmmadiag.programs.progress import BlockProgress
 from wmmadiag.programs.repeats import Alike, Repeats, Stretch
 from wmmadiag.programs.rows import FEWEST, MOST, in_turns, turns_of
@@ -71,7 +70,6 @@ class LaunchOutcome:
     findings: tuple[ReportedFinding, ...]
     watched: bool
     note: str = ""  # what was not looked for
-    grid: Grid | None = None  # what a grid that launches others did, in its order
 
 
 _Key: TypeAlias = "tuple[int, Dim3, Dim3, int, Dim3 | None, bytes]"
@@ -97,7 +95,6 @@ class Launcher:
     # the plain name of the kernel that does nothing, "*" for all: what a program says then is not about it
     idle: str = ""
     halves: bool = False  # whether it does half of what it does instead: the rest of each array stays as it was
-    nested: NestedRaces = field(default_factory=NestedRaces)
     progress: BlockProgress = field(default_factory=BlockProgress)  # tells of long launches
     # is told of each launch that is like none before; what it returns is called when that is done
     capture: Callable[[Request, Sequence[DeviceMemory]], Callable[[], None]] | None = None
@@ -121,11 +118,11 @@ class Launcher:
             return self._halved(request) if self.halves else LaunchOutcome(0, 0, "", (), False)
         alike = self._alike_of(request)
         self.runtime.wmmadiag_keep(int(bool(self.checks) and not request.kernel.talks))
-        if not request.kernel.launches and (known := self.repeats.of(alike)) is not None:
+        if (known := self.repeats.of(alike)) is not None:
             alike.count += 1
             self._tell(request, known.stretches)
             return LaunchOutcome(0, known.instructions, "", (), False)
-        watch = bool(self.checks) and (self.every or alike.count == 0 or bool(self.nested.around))
+        watch = bool(self.checks) and (self.every or alike.count == 0)
         self.watched += watch
         memory = self.memory()
         before = self.repeats.before(alike, memory)
@@ -192,11 +189,6 @@ class Launcher:
         footprint = None
         if request.streams and self.checks and not sample:
             footprint = Footprint(memory, partial(is_offered, emulated.kernel))
-        grid = None
-        if watch and not sample and (kernel.launches or self.nested.around):
-            grid = self.nested.observer(memory, kernel.name, emulated.kernel)
-            footprint = grid or footprint
-        before = self.nested.before(memory) if grid is not None else {}
         if footprint is not None or sample:
             how = replace(emulated.options, observer=footprint, sample=sample)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
@@ -205,7 +197,6 @@ class Launcher:
             watch
             or footprint is not None
             or kernel.talks
-            or kernel.launches
             or emulated.kernel.clusters
             or not FEWEST <= turns.count <= MOST
         )
@@ -221,8 +212,6 @@ class Launcher:
                     self.settled += settled
             instructions, output = stats.warp_instructions, stats.output
             findings = runs.reported()
-            if grid is not None:
-                findings += tuple(self.nested.found(grid, memory, before))
         except KernelFault as fault:
             end = died(fault)
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
@@ -232,7 +221,7 @@ class Launcher:
         asked = emulated.options.checks
         left_out = sorted(set(asked) - set(watchable(emulated.kernel, launch, asked)))
         note = f"{kernel.name}: not watched for {' and '.join(left_out)}, since a cluster has more than 32 warps"
-        outcome = LaunchOutcome(error, instructions, output, findings, watch, note if left_out else "", grid)
+        outcome = LaunchOutcome(error, instructions, output, findings, watch, note if left_out else "")
         stretches: tuple[Stretch, ...] = ()
         if footprint is not None and request.streams:
             self.unfollowed += not footprint.complete

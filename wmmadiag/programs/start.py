@@ -45,9 +45,6 @@ def may_copy() -> bool:
 
 def load() -> None:
     """Import what a launch needs."""
-    import wmmadiag.programs.device
-    import wmmadiag.programs.launches
-    import wmmadiag.programs.nested_races  # noqa: F401
 
 
 def anew(words: Sequence[str], handed: Sequence[int], output: int | IO[bytes] | None, *, quiet: bool) -> Started:
