@@ -110,28 +110,32 @@ class _Columns:
 
 
 class _Best:
-    """The best pairs of all that were added."""
+    """The best pairs of all that were added; sorted once in a while, since most pools add few."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: list[Pair] = []  # the likeliest first
+        self._kept: list[Pair] = []
+        self._least = math.inf if most == 0 else -math.inf  # what a pair must be more than
 
     def add(self, columns: _Columns, one: _Numbers, other: _Numbers, score: _Scores) -> None:
         """Add pairs of a pool's changes."""
-        full = len(self._kept) >= self._most
-        least = (self._kept[-1].score if self._most else math.inf) if full else -math.inf
-        wanted = np.flatnonzero(score > least)
-        found: list[Pair] = []
+        wanted = np.flatnonzero(score > self._least)
+        found = 0
         for at in wanted[np.argsort(-score[wanted], kind="stable")].tolist():
-            if len(found) >= self._most:
+            if found >= self._most:
                 break
             pair = columns.pair(int(one[at]), int(other[at]), float(score[at]))
             if pair is not None:
-                found.append(pair)
-        self._kept = sorted([*self._kept, *found], key=lambda pair: -pair.score)[: self._most]
+                self._kept.append(pair)
+                found += 1
+        if len(self._kept) > 2 * self._most:
+            self.pairs()
 
     def pairs(self, most: int | None = None) -> list[Pair]:
-        """They, the likeliest first."""
+        """They, the likeliest first; of equals those that were added first."""
+        self._kept = sorted(self._kept, key=lambda pair: -pair.score)[: self._most]
+        if self._kept and len(self._kept) == self._most:
+            self._least = self._kept[-1].score
         return self._kept[:most]
 
 
