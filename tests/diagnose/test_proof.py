@@ -208,8 +208,24 @@ def test_what_a_warp_stores_for_nothing_is_seen() -> None:
         run = bench.run(bench.cases()[0], texts)
         kernel = emulator_of(run.kernel) if run.kernel is not None else None
         assert kernel is not None
-        found.append(unread(kernel, [bind(card, case, bench.variant, seed=0, inputs="") for case in bench.cases()]))
+        found.append(unread((kernel, bind(card, case, bench.variant, seed=0, inputs="")) for case in bench.cases()))
     line = text[: text.index("store_matrix_sync(&partial")].count("\n") + 1
+    assert found[0] is None and found[1] is not None and (found[1].place.line, found[1].warp) == (line, 2)
+
+
+def test_what_no_instantiation_reads_is_seen() -> None:
+    """Each case compiles the template with a rank of its own; with one half of the sums left out nobody reads them."""
+    card = load_card(Path(__file__).parent / "blind37/lora_backward.toml")
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "none", None, "", None)
+    text = bench.source.read_text("utf-8")
+    found = []
+    for gone in ("", " + s_part[1][at]"):
+        changed = {bench.source.resolve(): text.replace(gone, "")} if gone else {}
+        runs = [bench.run(case, changed) for case in bench.cases()]
+        ran = [(run.emulated, fresh(run.bound)) for run in runs if run.bound is not None]
+        assert len({id(kernel) for kernel, _ in ran}) > 1
+        found.append(unread((kernel, case) for kernel, case in ran if kernel is not None))
+    line = text[: text.index("store_matrix_sync(s_part")].count("\n") + 1
     assert found[0] is None and found[1] is not None and (found[1].place.line, found[1].warp) == (line, 2)
 
 

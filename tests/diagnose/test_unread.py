@@ -41,5 +41,5 @@ def test_a_read_at_a_constant_index_is_a_read(tmp_path: Path, read: str, left: i
     card = load_card(tmp_path / "k.toml")
     made = compile_text(text, str(card.source), CompileOptions(arch="sm_90"))
     kernel = emulator.load(made.ptx, made.entry("sums").name, arch="sm_90")
-    found = unread(kernel, [bind(card, card.cases[0], card.variants[0])])
+    found = unread([(kernel, bind(card, card.cases[0], card.variants[0]))])
     assert (None if found is None else found.warp) == left

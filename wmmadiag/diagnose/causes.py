@@ -51,7 +51,9 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     best = right[0]
     others = [one for one in right[1:] if one.line != best.line]
     rivals = [one for one in others if _level(one) == _level(best)]
-    share = 1.0 / (1.0 + sum(_times(one - best.score) for one in (*(one.score for one in rivals), found.ledger.left)))
+    # What the runs prefer to another change is no less likely than that one.
+    score = max(best.score, *(one.score for one in others if one not in rivals), -math.inf)
+    share = 1.0 / (1.0 + sum(_times(one - score) for one in (*(one.score for one in rivals), found.ledger.left)))
     difference = _difference(found, first, best)
     end = other_end(found, best, difference)
     alone = not found.steps and best.tried.ranked.change not in found.pairs
@@ -113,9 +115,9 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         )
 
 
-def _level(one: Confirmed) -> tuple[bool, int, bool]:
+def _level(one: Confirmed) -> tuple[bool, int, bool, bool]:
     """What tells changes apart that mend every case, beside their likelihood."""
-    return one.weak, one.further, one.intrusive
+    return one.weak, one.further, one.intrusive, bool(one.waste)
 
 
 def _as_simple(found: Examined, one: Confirmed, best: Confirmed) -> bool:

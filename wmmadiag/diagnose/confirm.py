@@ -21,6 +21,7 @@ from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
+from wmmadiag.diagnose.waste import wasted
 from wmmadiag.diagnose.watched import fresh
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -56,6 +57,7 @@ class Confirmed:
     shape: LaunchShape | None = None  # of a changed launch; None for the card's
     frail: str = ""  # why it may only hide what is wrong, see `frailty`; "" for no reason
     unfit: str = ""  # a size mixed of the cases' own that is wrong with it; "" for none
+    waste: tuple[str, ...] = ()  # what it does for nothing, where that was asked, see `waste`
 
     @property
     def right(self) -> bool:
@@ -140,11 +142,36 @@ def confirmed(
             break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
     given = {one.ranked.change: number for number, one in enumerate(right)}
-    return sorted(found, key=lambda one: (not one.right, *(_merits(one) if one.right else _given(one, given))))
+    found.sort(key=lambda one: (not one.right, *(_merits(one) if one.right else _given(one, given))))
+    return _frugal_first(baseline[cases[0].name], found) if found else []
 
 
 def _merits(one: Confirmed) -> tuple[bool, bool, int, bool, float]:
     return one.weak, one.lanes_meet, -one.further, one.intrusive, -one.score
+
+
+def _frugal_first(broken: CaseRun, found: Sequence[Confirmed]) -> list[Confirmed]:
+    """The best one with what it does for nothing; where that is something, its equals with the same, and these without
+    such a thing before it."""
+    best = found[0]
+    if not best.right or best.shape is not None:
+        return list(found)
+    told = replace(best, waste=tuple(wasted(broken, _own(best))))
+    if not told.waste:
+        return [told, *found[1:]]
+    equal = [one for one in found[1:] if one.right and one.shape is None and _merits(one)[:-1] == _merits(best)[:-1]]
+    others = {id(one): replace(one, waste=tuple(wasted(broken, _own(one)))) for one in equal[: _RIVALS - 1]}
+    first = [one for one in others.values() if not one.waste]
+    rest = [others.get(id(one), one) for one in found[1:] if others.get(id(one), told).waste]
+    return [*first, told, *rest]
+
+
+def _own(one: Confirmed) -> list[CaseRun]:
+    """The cases as they are, without those on other values and inputs."""
+    seen: dict[str, CaseRun] = {}
+    for run in one.runs:
+        seen.setdefault(run.result.case, run)
+    return list(seen.values())
 
 
 def _given(one: Confirmed, order: Mapping[Change, int]) -> tuple[int, float]:

@@ -23,7 +23,7 @@ from wmmadiag.diagnose.names import name_of
 from wmmadiag.diagnose.only_where import only_where
 from wmmadiag.diagnose.operators.places import Program, program
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.rivals import rivals_beside, rivals_of
+from wmmadiag.diagnose.rivals import rivals_beside, rivals_in_memory, rivals_of
 from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.sketching import Sketches
@@ -164,7 +164,18 @@ class _Hunt:
         self.launched = ()
         self.tried += tried
         self.answers += answers
+        if answers and answers[0].firm and answers[0].waste and not self.base.kept and not ledger.spent:
+            self.answers += self._instead_of(answers[0])
         return any(one.firm for one in answers)
+
+    def _instead_of(self, best: Confirmed) -> list[Confirmed]:
+        """What mends every case as well, of what meets in the memory that an answer does something for nothing in."""
+        done = {one.ranked.change for one in self.tried}
+        rivals = rivals_in_memory(self.found, self.base, self.sources, best, self.order, done)
+        self.tried += rivals
+        right = [one for one in rivals if one.outcome.verdict == "right"]
+        some = [best.tried, *right] if right else []
+        return confirmed_from(self.found, self.base, some, self.cases, self.tell, ())
 
 
 def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:

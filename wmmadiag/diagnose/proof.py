@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import (
@@ -29,14 +28,12 @@ from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import function_at, homes, ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.only_where import CHOSEN
-from wmmadiag.diagnose.overwritten import more_overwritten, read_longer, shared_use
 from wmmadiag.diagnose.ranking import Ranked, tokens_of
 from wmmadiag.diagnose.ranking import difference as differing
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.solving import SOLVED
-from wmmadiag.diagnose.unread import Unread, unread
 from wmmadiag.diagnose.watched import LineShift, blocks_of, both_texts, fresh, watched
 from wmmadiag.diagnose.where_made import made_before
 from wmmadiag.errors import WmmadiagError
@@ -88,8 +85,7 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield best.frail
     if best.unfit:
         yield f"it is wrong in {best.unfit}, which no case asks for"
-    if (idle := _unread(cases, best)) is not None:
-        yield idle.sentence()
+    yield from best.waste
     if best.shape is None:
         yield from _more_than_needed(found.sources, first, best)
 
@@ -219,16 +215,6 @@ def unfit(bench: Workbench, cases: Sequence[Case], one: Confirmed) -> str:
     return ""
 
 
-def _unread(cases: Sequence[Case], one: Confirmed) -> Unread | None:
-    """What the kernel stores for nothing in every case, with a change."""
-    runs = [run for case, run in zip(cases, one.runs, strict=False) if run.result.case == case.name]
-    kernels = {id(run.kernel): emulator_of(run.kernel) for run in runs if run.kernel is not None}
-    kernel = next(iter(kernels.values()), None)
-    if kernel is None or len(kernels) != 1:  # each case is compiled for itself: what one does not do another may
-        return None
-    return unread(kernel, (fresh(run.bound) for run in runs if run.bound is not None))
-
-
 def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confirmed) -> Iterator[str]:
     """What the changed kernel does for nothing, and the kernel did not."""
     mended = best.runs[0]
@@ -243,11 +229,6 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
         extents = one.named_memory(bound.launch), two.named_memory(mended.bound.launch)
     except WmmadiagError:
         return
-    used = shared_use(fresh(bound), one), shared_use(fresh(mended.bound), two)
-    if (count := more_overwritten(*used)) > 0:
-        yield f"with it {count:,} more bytes of shared memory are stored, and stored again before anybody reads them"
-    if (count := read_longer(*used)) > 0:
-        yield f"with it {count:,} bytes of shared memory are not stored anew before they are read again"
     if before.cut or after.cut:
         return
     if (place := rearranged(before, after, lines)) is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.bases import Base
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.names import puts_in_order
@@ -15,12 +17,15 @@ from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.ranking import Ranked, ranked, tokens_of
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.suspicion import marks
+from wmmadiag.diagnose.waste import meeting_lines
 from wmmadiag.diagnose.where_made import where_made
 
 _NEAREST = 4
 """Changes that mend the case, of which rivals are looked for nearby."""
 _RIVALS, _SAME = 256, 16
 """How many of these are tried at most, and of those that do the same elsewhere."""
+_MEETING = 2560
+"""How many of those that meet in memory."""
 
 
 def rivals_beside(
@@ -50,6 +55,27 @@ def rivals_of(
     several = [*(one.ranked for one in found.steps), found.answers[0].tried.ranked]
     done = {one.ranked.change for one in tried}
     return _tried(found, base, _nearby(found, base, sources, several, order, done, wider=False))
+
+
+def rivals_in_memory(
+    found: Examined,
+    base: Base,
+    sources: Mapping[str, Source],
+    best: Confirmed,
+    order: Sequence[Ranked],
+    done: Set[Change],
+) -> list[Tried]:
+    """What was not tried of the lines that touch the memory which an answer accesses otherwise, and of what decides
+    whether and where these do: the likeliest of each line, however unlikely the line seemed."""
+    lines = meeting_lines(base.run, best.runs[0], sources, best.texts)
+    lines |= set(Dependences(sources).distances(lines, 1))
+    some: list[Ranked] = []
+    of_line: Counter[Line] = Counter()
+    for one in order:
+        if one.line in lines and one.change not in done and of_line[one.line] < _MEETING // len(lines):
+            of_line[one.line] += 1
+            some.append(one)
+    return _tried(found, base, some)
 
 
 def _tried(found: Examined, base: Base, some: Sequence[Ranked]) -> list[Tried]:

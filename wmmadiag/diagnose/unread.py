@@ -34,14 +34,14 @@ class Unread:
         return f"{self.place}: what warp {self.warp} stores there no thread reads, with the change as without it"
 
 
-def unread(kernel: EmulatedKernel, cases: Iterable[BoundCase]) -> Unread | None:
-    """The first such line of a kernel; None where there is none in all of some cases, or reads are not all seen.
+def unread(cases: Iterable[tuple[EmulatedKernel, BoundCase]]) -> Unread | None:
+    """The first such line of a source; None where there is none in all of some cases, or reads are not all seen.
 
     Args:
-        cases: that it runs, with fresh arrays.
+        cases: what runs, and with what, arrays fresh; a template's cases may run an instantiation each.
     """
     left: dict[tuple[Line, int], Place] | None = None
-    for case in cases:
+    for kernel, case in cases:
         watch = watched(case, kernel, blocks_of(case.launch))
         read: set[tuple[Line, int]] = set()
         stored: dict[tuple[Line, int], Place] = {}
