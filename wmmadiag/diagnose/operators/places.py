@@ -29,6 +29,8 @@ _NO_VALUES = frozenset(
     {*LOOPS, "compound_statement", "if_statement", "switch_statement", "assignment_expression", "gnu_asm_expression"}
 )
 """What makes of a macro's text statements."""
+_COMMENTS = re.compile(rb'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+"""A string, in group 1, or a comment."""
 _NUMBER = re.compile(r"\(*\s*[-+]?\s*(?:[\d.][\w.']*)")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
@@ -311,11 +313,12 @@ def _number(text: str, known: Mapping[str, Type]) -> Type | None:
 
 
 def _macro_unit(around: Unit, macro: Macro, used: tuple[Unit, int] | None) -> Unit | None:
-    """A macro's replacement text as the body of a function, its continued lines joined by blanks."""
+    """A macro's replacement text as the body of a function, its continued lines joined by blanks, without comments."""
     data = around.source.data[macro.body_start : macro.end]
     if not data.strip():
         return None
     joined = re.sub(rb"\\(\r?\n)", lambda found: b" " + found[1], data)
+    joined = _COMMENTS.sub(lambda found: found[0] if found[1] else b" " * len(found[0]), joined)
     source = parse(_MACRO_HEAD + joined + _MACRO_TAIL, around.file)
     names = dict.fromkeys(macro.parameters or (), UNKNOWN)
     base = macro.body_start - len(_MACRO_HEAD)
