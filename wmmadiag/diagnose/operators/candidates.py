@@ -23,6 +23,7 @@ _PITCHES = frozenset({"leading dimension", "pitch"})
 # How many names are tried for one, by its role: most where they are told apart least.
 _MOST = {"leading dimension": 8, "pitch": 7, "offset": 6, "index": 6, "coordinate": 6, "fragment": 6, "loop step": 7}
 _MOST_OTHERS, _MOST_MEMBERS, _MOST_SIZES = 5, 3, 4
+_COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 _OF_TWO = frozenset({"<", ">", "<=", ">=", "==", "!=", "-", "/", "%"})
 
 
@@ -63,6 +64,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
     near = {name for whole in one.statement.expressions for name in whole.names}
     senseless = {one.text, _compared_with(one)}
     holding, made, unread = _holding(one), pool.made_of.get(one.text), pool.unread_members(one)
+    counted = _counted_by(one)
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if atom.text in senseless or not _fits(one, atom):
@@ -81,6 +83,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         likely += of_it or atom.text in pool.made_of.get(one.text, ())
         likely += 2 * (bool(made) and made == pool.made_of.get(atom.root))
         likely += bool(parts & parts_of(atom.text)) or _nearly(one.text, atom.text)
+        likely += 2 * bool(counted and counted & parts_of(atom.text))
         likely += sort is not None and sort == _sort(scope, atom.root or atom.text)
         likely -= one.role in _SIZES and one.varying is None and atom.varying is True
         likely -= 2 * (one.type.kind == "integer" and {one.varying, atom.varying} == {True, False} and not of_it)
@@ -102,6 +105,21 @@ def _compared_with(one: Expression) -> str:
     around = one.parent
     known = around is not None and around.operator in _OF_TWO and len(around.operands) == 2
     return around.operands[1 - one.number].text if around is not None and known else ""
+
+
+def _counted_by(one: Expression) -> frozenset[str]:
+    """The parts of the names that a size is held against: of `i` in `i < n`, and of `c` where it is the `n` of
+    `r * n + c`."""
+    around = one.parent
+    if around is None or len(around.operands) != 2:
+        return frozenset()
+    if around.operator in _COMPARISONS:
+        others = [around.operands[1 - one.number]]
+    elif around.operator == "*" and around.parent is not None and around.parent.operator == "+":
+        others = [part.expression for part in sums.terms(around.parent) if part.expression is not around]
+    else:
+        return frozenset()
+    return frozenset[str]().union(*(parts_of(part.text) for other in others for part in other.under() if part.atom))
 
 
 def _holding(one: Expression) -> set[str]:

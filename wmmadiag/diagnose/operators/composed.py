@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
@@ -13,7 +13,7 @@ from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Atom, pools
 
-_MOST_COORDINATES, _MOST_SIZES, _MOST_BOUNDS, _MOST_SUMS = 4, 3, 8, 4
+_MOST_COORDINATES, _MOST_SIZES, _MOST_BOUNDS, _MOST_SUMS, _MOST_PITCHES = 4, 3, 8, 4, 2
 _COUNTING = frozenset({"index", "offset", "coordinate", "compared", "loop start", "argument"})
 _SIZES = frozenset({"pitch", "leading dimension", "extent", "dimension"})
 _BOUNDS = frozenset({"bound", "loop bound"})
@@ -28,6 +28,7 @@ class _Company:
         self.sizes: Counter[str] = Counter()
         self.extents: dict[str, set[str]] = defaultdict(set)  # how many there are of what is added beside a pitch
         self.rounded: set[str] = set()  # of what is `n` in a `(n + s - 1) / s`: in its last part less is left
+        self.pitches: dict[str, Counter[str]] = defaultdict(Counter)  # of each pointer, by its uses
         values = (pair for body in program.bodies for one in body.statements for pair in one.initial_values())
         self.values = {(value.unit.file, variable.name): value for variable, value in values}
         for one in program.all_expressions():
@@ -36,6 +37,8 @@ class _Company:
                 pitches = {term.pitch.text for term in terms if term.pitch is not None}
                 for term in terms:
                     self.extents[sums.uncast(term.expression).text] |= pitches if term.pitch is None else set()
+            for name, pitch in _pitched(one):
+                self.pitches[name][pitch.text] += 1
             if one.parent is None:
                 for name in one.names:
                     self.together[name].update(one.names)
@@ -47,6 +50,31 @@ class _Company:
                 if part.atom and part.varying is False:
                     self.times[sums.uncast(other).text][part.text] += 1
                     self.sizes[part.text] += 1
+
+
+def _pitched(one: Expression) -> Iterator[tuple[str, Expression]]:
+    """The name of a pointer and a pitch that it is used with here, in an index, in a sum or as a leading dimension."""
+    if one.kind == "subscript" and len(one.operands) == 2:
+        yield from ((one.operands[0].text, pitch) for pitch in _pitches(one.operands[1]))
+    elif one.kind == "call":
+        bases = [base for argument in one.operands for base in _bases(argument)]
+        leading = [argument for argument in one.operands if argument.role == "leading dimension"]
+        yield from ((base.text, pitch) for base in bases for pitch in leading if pitch.atom)
+    elif sums.top(one) and one.type.address and one.kind == "binary":
+        others = [term.expression for term in sums.terms(one) if not term.expression.type.address]
+        yield from ((base.text, pitch) for base in _bases(one) for other in others for pitch in _pitches(other))
+
+
+def _pitches(one: Expression) -> list[Expression]:
+    held = [term.pitch for term in sums.terms(one) if term.pitch is not None]
+    return [pitch for pitch in held if pitch.atom and pitch.kind != "literal"]
+
+
+def _bases(one: Expression) -> list[Expression]:
+    """The pointer that an address is made of, if it is a name."""
+    one = one.operands[0] if one.kind == "unary" and one.operator == "&" and one.operands else one
+    held = [term.expression for term in sums.terms(one)] if one.kind == "binary" else [one]
+    return [part for part in held if part.type.address and part.kind == "name"]
 
 
 def _rounded_up(one: Expression) -> list[Expression]:
@@ -144,7 +172,8 @@ def sizes(program: Program, one: Expression, most: int = _MOST_SIZES) -> list[st
 
 
 def bounds(program: Program, one: Expression) -> list[Text]:
-    """What an integer may be held to where an expression stands: members of what it names and bounds come first."""
+    """What an integer may be held to where an expression stands: members of what it names come first, then bounds and
+    what nothing reads."""
     pool = pools(program)
     found = [
         atom
@@ -155,12 +184,26 @@ def bounds(program: Program, one: Expression) -> list[Text]:
     found.sort(
         key=lambda atom: (
             atom.root not in one.names,
-            not (roles.get(atom.text, set()) & _BOUNDS or atom.text in rounded),
+            not (roles.get(atom.text, set()) & _BOUNDS or atom.text in rounded or _idle(atom, roles)),
             atom.constant,
             -pool.uses[atom.text],
         )
     )
     return [Text(atom.text, precedence.POSTFIX) for atom in found[:_MOST_BOUNDS]]
+
+
+def _idle(atom: Atom, roles: Mapping[str, set[str]]) -> bool:
+    return atom.text not in roles and atom.root == atom.text
+
+
+def own_pitches(program: Program, one: Expression) -> list[str]:
+    """How far apart the rows are of what a pointer points to, as its uses say, and those of the variable that is made
+    of it; the most frequent first."""
+    names = {one.text, *(variable.name for variable in one.statement.declares)}
+    known = _company(program).pitches
+    counted = Counter({text: count for name in names for text, count in known[name].items()} if names else {})
+    visible = {atom.text for atom in pools(program).at(one)}
+    return [text for text, _ in counted.most_common(_MOST_PITCHES) if text in visible]
 
 
 def ends(program: Program, one: Expression) -> Iterator[Text]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.candidates import in_own_array
 from wmmadiag.diagnose.operators.comparisons import comparisons
-from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
+from wmmadiag.diagnose.operators.composed import coordinates, own_pitches
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.partners import partners
 from wmmadiag.diagnose.operators.places import Program
@@ -19,6 +21,7 @@ _SUMS = frozenset(
      "leading dimension", "argument", "copied bytes"}
 )  # fmt: skip
 _PRODUCTS = frozenset({"index", "offset", "coordinate", "extent", "argument"})
+_MOST_ROWS = 8
 _REAL = frozenset({"value", "factor", "term", "argument", "denominator", "initial value"})
 
 
@@ -57,8 +60,8 @@ def counted_by(program: Program) -> Iterator[Draft]:
 @operator
 def term_more(program: Program) -> Iterator[Draft]:
     """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere, or for an index the
-    product that another index is; `a + t * n` where `a / n + t` stands elsewhere; `a - n` for an `a`, or for what it is
-    made of, where nothing says that `a < n`."""
+    product that another index is; `p + c * n` for a pointer `p` to rows of `n`; `a + t * n` where `a / n + t` stands
+    elsewhere; `a - n` for an `a`, or for what it is made of, where nothing says that `a < n`."""
     known, compared = partners(program), comparisons(program)
     for one in program.expressions:
         if one.assigned or one.kind in ("list", "assignment", "conditional") or not sums.top(one):
@@ -70,10 +73,20 @@ def term_more(program: Program) -> Iterator[Draft]:
         if one.type.address and one.role == "pointer" and one.kind in ("name", "member", "binary"):
             for term in known.offsets(one):
                 yield replaced(one, binary(text_of(one), "+", term), f"plus {term.text}")
+            for term in _rows(program, one) if one.atom else ():
+                yield replaced(one, binary(text_of(one), "+", term), f"plus {term.text}")
         elif one.type.kind == "integer" and one.role in _SUMS:
             for term, less in known.terms(one):
                 symbol = "-" if less else "+"
                 yield replaced(one, binary(text_of(one), symbol, term), f"{symbol} {term.text}")
+
+
+def _rows(program: Program, one: Expression) -> Iterator[Text]:
+    """Rows of what a pointer points to, as many as each coordinate says."""
+    pitches = own_pitches(program, one)
+    for coordinate in coordinates(program, one, _MOST_ROWS) if pitches else ():
+        for pitch in pitches:
+            yield binary(Text(coordinate.text, precedence.POSTFIX), "*", Text(pitch, precedence.POSTFIX))
 
 
 def _term(one: Expression) -> bool:

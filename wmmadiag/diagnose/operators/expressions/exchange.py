@@ -45,7 +45,8 @@ def _coordinates(program: Program, one: Expression) -> Iterator[Draft]:
             continue
         if first.pitch is None and second.pitch is None:
             continue
-        yield _swapped(*places)
+        if _beside(first, places[0]) != _beside(second, places[1]):  # else it is the same sum
+            yield _swapped(*places)
         for own, term in ((places[0], second), (places[1], first)):  # `b * s` may be one coordinate
             if term.pitch is not None and term.pitch.kind == "literal" and term.expression is not own:
                 yield _swapped(*sorted((own, term.expression), key=lambda part: part.start))
@@ -96,8 +97,15 @@ def _levels(one: Expression) -> Iterator[Draft]:
 
 
 def _place(term: sums.Summand) -> Expression:
-    varying = [one for one in term.factors if one is not term.pitch]
+    varying = [
+        one for one in term.factors if one is not term.pitch and (one.kind != "literal" or len(term.factors) == 2)
+    ]
     return varying[0] if term.pitch is not None and len(varying) == 1 else term.expression
+
+
+def _beside(term: sums.Summand, place: Expression) -> list[str]:
+    """The factors beside one of a product."""
+    return sorted(factor.text for factor in term.factors if factor is not place and place is not term.expression)
 
 
 def _pairs(first: Expression, second: Expression) -> list[tuple[Expression, Text]]:

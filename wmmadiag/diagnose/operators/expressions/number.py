@@ -24,13 +24,21 @@ _STEPS = {
 }
 
 
+_REALS = frozenset({"float", "half"})
+
+
 @operator
 def nudged(program: Program) -> Iterator[Draft]:
-    """`x + 1` or `x - 1` for a whole index, coordinate, bound, argument or start `x`; a multiple or half of a size."""
+    """`x + 1` or `x - 1` for a whole index, coordinate, bound, argument or start `x`, and for one that stands among
+    reals; a multiple or half of a size."""
     for one in program.expressions:
         if one.type.kind == "integer" and _whole(one) and not one.assigned and not _held_to_bound(one):
-            for symbol, number in _STEPS.get(one.role, ()):
+            for symbol, number in _ADDED if _among_reals(one) else _STEPS.get(one.role, ()):
                 yield replaced(one, binary(text_of(one), symbol, Text(number)), f"{symbol} {number} on {one.text}")
+
+
+def _among_reals(one: Expression) -> bool:
+    return one.parent is not None and one.parent.kind == "binary" and one.parent.type.kind in _REALS
 
 
 def _held_to_bound(one: Expression) -> bool:
@@ -46,7 +54,9 @@ def _whole(one: Expression) -> bool:
     around = one.parent
     while around is not None and around.kind == "cast":
         around = around.parent
-    return around is None or around.kind not in ("binary", "unary", "member") or around.type.kind == "bool"
+    if around is None or around.kind not in ("binary", "unary", "member"):
+        return True
+    return around.type.kind == "bool" or (around.kind == "binary" and around.type.kind in _REALS)
 
 
 _DECIMAL = re.compile(r"(\d+)([uUlL]*)")

@@ -32,12 +32,13 @@ def pieces(program: Program) -> dict[str, list[Expression]]:
         if statement.kind == "declaration" and len(statement.declares) == 1 and statement.expressions:
             made = sums.uncast(statement.expressions[-1])
             if made.kind == "binary" and made.operator == "*":
-                found[statement.declares[0].name] += [one for one in made.operands if _size(one)]
+                found[statement.declares[0].name] += [one for one in made.operands if is_size(one)]
         for one in statement.expressions if statement.kind == "loop" else ():
-            if one.kind == "assignment" and one.operator == "+=" and _size(one.operands[1]):
+            if one.kind == "assignment" and one.operator == "+=" and is_size(one.operands[1]):
                 found[one.operands[0].text].append(one.operands[1])
     return found
 
 
-def _size(one: Expression) -> bool:
+def is_size(one: Expression) -> bool:
+    """Whether it is a whole number with a name, or written, that all threads have alike."""
     return one.atom and one.type.whole and one.varying is False
