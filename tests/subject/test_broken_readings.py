@@ -53,6 +53,7 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen15/swiglu_interleaved_ffn", "swapped"),  # w_gate_up has the gate first
         ("unseen27/linear_backward_tc", "dw_without_transpose"),  # in one of three launches that share inputs
         ("unseen27/linear_backward_tc", "bias_partials_from_two"),
+        ("unseen28/w8a16_group_gemm", "weights_taken_as_signed"),  # bytes that are declared unsigned
     ],
 )
 @pytest.mark.corpus

@@ -174,6 +174,9 @@ class Choice:
     alternatives: tuple[Alternative, ...]  # the answers, the commonest first
     roles: tuple[str, ...] = ()  # inputs and outputs without which the question makes no sense
     types: tuple[str, ...] = ()  # element types of the first of `roles` for which it makes sense; empty for all
+    # an element type of the first of `roles`, and a parameter with a value, by which it is answered: a byte that holds
+    # one value says by its type whether that has a sign
+    settled: tuple[str, str, str] = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)

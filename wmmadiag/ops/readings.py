@@ -110,6 +110,9 @@ def _others(operation: Operation, choice: Choice, assumed: Assumed) -> tuple[Alt
         return ()
     if choice.types and assumed.roles[choice.roles[0]] not in choice.types:
         return ()
+    element, parameter, value = choice.settled
+    if element and assumed.roles[choice.roles[0]] == element and _symbol(operation, parameter, assumed) == value:
+        return ()
     moved = {role for one in choice.alternatives for role in one.layouts} & set(assumed.roles)
     together = any(one.packed is not None for one in choice.alternatives)
     if choice.kind == "storage" and not together and {*choice.roles, *moved} & assumed.placed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wmmadiag.errors import ConfigurationError
@@ -326,12 +326,15 @@ OPERATION = Operation(
             "group",
             {"a scale for 128 rows of each column": "128", "one scale for each column": "K"},
         ),
-        by_flag(
-            "Are values two's complement?",
-            "signed",
-            "unsigned values about a zero point",
-            "values in two's complement",
-            "b",
+        replace(
+            by_flag(
+                "Are values two's complement?",
+                "signed",
+                "unsigned values about a zero point",
+                "values in two's complement",
+                "b",
+            ),
+            settled=("u8", "bits", "8"),
         ),
         by_flag(
             "Are zero points stored less 1, as GPTQ has them?",
