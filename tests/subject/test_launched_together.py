@@ -324,3 +324,13 @@ def test_a_launch_that_died_gives_its_memory_back(monkeypatch):
     assert not together._spare
     steps.close()
     assert [one.size for one in together._spare.values()] == [64]
+
+
+def test_a_number_may_be_called_as_an_array_is(tmp_path):
+    """A filter `w` and a width that is a member `w` are two arguments of the whole."""
+    source = SETS / "unseen28" / "winograd_f2x3_tensorcore.cu"
+    kernel = launched_together(GivenSource(source, SubjectOptions()))
+    assert kernel is not None
+    names = [one.name for one in kernel.parameters]
+    assert len(set(names)) == len(names)
+    assert [one.own_name for one in kernel.parameters].count("w") == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -140,7 +140,8 @@ def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: SymbolValu
         return None
     arrays = [_array(steps, buffers[one], one) for one in outer]
     run.machine.usual |= {name: value for name, value in given.items() if name in numbers}
-    figures = [_number(run.machine, name, real) for name, real in numbers.items()]
+    taken = {one.name for one in arrays}
+    figures = [_number(run.machine, name, real, taken) for name, real in numbers.items()]
     passed: list[Value] = [Pointer(buffers[one], ZERO, buffers[one].element) for one in outer]
     passed += [Term("symbol", (name,), real) for name, real in numbers.items()]
     made = LaunchSteps(
@@ -362,10 +363,15 @@ def _array(steps: Sequence[_Step], buffer: Buffer, key: int) -> DraftParameter:
     )
 
 
-def _number(machine: Machine, name: str, real: bool) -> DraftParameter:
+def _number(machine: Machine, name: str, real: bool, taken: Collection[str]) -> DraftParameter:
+    """A host symbol as a parameter; in code it is called as the source has it, `taken`: names of arrays."""
     plain_names = [one for one in machine.names.get(name, ()) if one.isidentifier()]
+    called = plain_names[0] if plain_names else name
     kind = "float" if real else "int"
-    return DraftParameter(plain_names[0] if plain_names else name, kind, dtype="f32" if real else "s32")
+    dtype = "f32" if real else "s32"
+    if called in taken:  # an array `w` beside a width that is a member `w`
+        return DraftParameter(f"{called}_number", kind, dtype=dtype, label=called)
+    return DraftParameter(called, kind, dtype=dtype)
 
 
 def _whole(

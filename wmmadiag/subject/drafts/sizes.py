@@ -370,15 +370,20 @@ def _held(draft: CardDraft, numbers: dict[str, int], firm: set[str], facts: Sequ
     for fact in open_ones:
         known = _derived(draft, numbers)  # Skv, say, which then is a number of its own
         symbols = sorted(name for name in terms.symbols(fact[0]) if name in known and name not in firm)
+        if len(symbols) > 3:
+            continue
         options = [sorted({known[name], *_candidates(draft, name, known[name])}) for name in symbols]
-        now = [known[name] for name in symbols]
+        apart = [{one: abs(math.log2(one / known[name])) for one in several}
+                 for name, several in zip(symbols, options, strict=True)]  # fmt: skip
 
-        def distance(chosen: tuple[int, ...], now: list[int] = now) -> float:
-            return sum(abs(math.log2(one / own)) for one, own in zip(chosen, now, strict=True))
+        def distance(chosen: tuple[int, ...], apart: list[dict[int, float]] = apart) -> float:
+            return sum(far[one] for far, one in zip(apart, chosen, strict=True))
 
-        for chosen in sorted(product(*options), key=distance) if len(symbols) <= 3 else ():
+        about = [fact, *(one for one in facts if one is not fact and _about(one[0], numbers))]
+        for chosen in sorted(product(*options), key=distance):
             tried = {**numbers, **dict(zip(symbols, chosen, strict=True))}
-            if all(_holds(one, draft, tried) is not False for one in facts if _about(one[0], numbers)):
+            values = {**_derived(draft, tried), **tried}
+            if all(_is_so(one, values) is not False for one in about):
                 numbers.update(tried)
                 break
 
@@ -413,7 +418,10 @@ def _about(condition: Term, numbers: Mapping[str, int]) -> bool:
 
 
 def _holds(fact: tuple[Term, bool], draft: CardDraft, numbers: Mapping[str, int]) -> bool | None:
-    values = {**_derived(draft, numbers), **numbers}
+    return _is_so(fact, {**_derived(draft, numbers), **numbers})
+
+
+def _is_so(fact: tuple[Term, bool], values: Mapping[str, int]) -> bool | None:
     known = terms.value(fact[0], values)
     return None if known is None else bool(known) is fact[1]
 
