@@ -8,6 +8,7 @@ earlier read is older than it was meant to be: it may do no harm, and hides that
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +48,7 @@ class _SharedBytes:
 class SharedUse:
     """An observer of one launch: what becomes of what is stored in shared memory."""
 
-    blocks: dict[int, _SharedBytes] = field(default_factory=dict)
+    blocks: dict[int, _SharedBytes] = field(default_factory=lambda: defaultdict(_SharedBytes))
     lost: int = 0  # bytes that are stored and stored again, and not read in between
     count: int = 0
 
@@ -56,7 +57,7 @@ class SharedUse:
         if space != MemorySpace.SHARED or where[0] >= _BLOCKS or self.count >= _MOST:
             return
         self.count += 1
-        held = self.blocks.setdefault(where[0], _SharedBytes())
+        held = self.blocks[where[0]]
         places = np.add.outer(touched_by(active, addresses), np.arange(size, dtype=np.uint64))
         places = places[places < _WINDOW]
         stored = kind in (AccessKind.STORE, AccessKind.ASYNC_STORE)
