@@ -79,6 +79,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
                     firm=number == UNDOING,
                     shape="",
                     runs=(None,),
+                    waste=(),
                     frail="why" if number == FRAIL else "",
                 )
                 for number in numbers

@@ -16,6 +16,7 @@ FILTER = "Problem p{n, m, n, m, n, m, n, m, n, m, n}; int s = threadIdx.x; out[p
 SCRATCH = f"{WARP} __shared__ float s[512]; float* x = s; x[t * n + m] = a[t]; out[w] = x[t];"
 MADE = "int i = threadIdx.x; float v = alpha * a[i]; v += b[i]; out[i] = fmaxf(v, 0.0f);"
 USED = "int i = threadIdx.x; float v = fmaxf(alpha * a[i], 0.0f); v += b[i]; out[i] = v;"
+TOGGLED = "int c = 0; for (int i = 0; i < m; ++i) { out[i] = a[c * n + i]; c ^= 1; }"
 
 YIELDS = [
     ("to_piece_end", HALVES, "k < w * (n / 2) + n / 2"),
@@ -23,6 +24,8 @@ YIELDS = [
     ("remaining", GROUPS, "rows = min(n, m - g * n)"),
     ("term_more", SCRATCH, "float* x = s + w * n"),
     ("exchange", f"{WARP} out[w * 16 * n + t * 8] = a[t];", "out[t * 16 * n + w * 8]"),
+    ("next_value", TOGGLED, "a[(c ^ 1) * n + i]"),
+    ("next_value", TOGGLED.replace("c ^= 1", "c = (c + 1) % m"), "a[(c + 1) % m * n + i]"),
     ("nudged", "int i = threadIdx.x; out[i] = expf(i * alpha);", "expf((i + 1) * alpha)"),
     ("applied_elsewhere", MADE, "v = fmaxf(alpha * a[i], 0.0f); v += b[i]; out[i] = v;"),
     ("applied_elsewhere", USED, "v = alpha * a[i]; v += b[i]; out[i] = fmaxf(v, 0.0f);"),
@@ -32,6 +35,7 @@ NOTHING = [
     ("remaining", GROUPS.replace("g * n", "g * 8"), "m - g"),  # pieces are of another size
     ("term_more", SCRATCH.replace("t * n + m", "t * 8 + m"), "s + w * n"),  # its rows do not lie so far apart
     ("exchange", f"{WARP} out[w * n + t * n] = a[t];", "out[t * n + w * n]"),  # that is the same sum
+    ("next_value", TOGGLED.replace("c ^= 1", "c = m"), "a[m * n + i]"),  # it does not go on from what it was
     ("nudged", "int i = threadIdx.x; out[i] = a[i * n];", "(i + 1) * n"),  # its product is
     # What is added after it was declared is not known there.
     ("applied_elsewhere", "float v = a[0]; float c = b[0]; out[0] = v * c;", "v = a[0] * c"),

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.candidates import counts_loop
 from wmmadiag.diagnose.operators.extents import CounterExtents, extents
-from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -46,6 +47,32 @@ def step_ahead(program: Program) -> Iterator[Draft]:
                     step = part.operands[1] if part.kind == "assignment" and part.operator in ("+=", "-=") else None
                     if step is not None and part.operands[0].text == counter.text and step.text != one.text:
                         yield replaced(one, text_of(step), f"{step.text}, a step of line {_line(loop)}, for {one.text}")
+
+
+@operator
+def next_value(program: Program) -> Iterator[Draft]:
+    """`v ^ 1` for `v` in a function that does `v ^= 1`, and `(v + 1) % n` where it does `v = (v + 1) % n`."""
+    updates: dict[tuple[int, str], dict[str, Expression]] = defaultdict(dict)
+    for one in program.all_expressions():
+        if one.kind == "assignment" and one.operands[0].kind == "name" and one.operands[0].type.whole:
+            target, value = one.operands
+            if one.operator != "=" or target.text in value.names:
+                updates[id(one.statement.function), target.text].setdefault(one.text, one)
+    for one in program.expressions:
+        known = updates.get((id(one.statement.function), one.text), {}) if one.kind == "name" else {}
+        if not known or one.assigned or one.fixed or counts_loop(one):
+            continue
+        for update in known.values():
+            value = update.operands[1]
+            if update.statement is not one.statement and pools(program).visible(value, one):
+                yield replaced(one, _after(update), f"{_after(update).text}, as in line {_line(update.statement)}")
+
+
+def _after(update: Expression) -> Text:
+    """What a variable is once it was assigned to."""
+    target, value = update.operands
+    plain = update.operator.removesuffix("=")
+    return binary(text_of(target), plain, text_of(value)) if plain else text_of(value)
 
 
 def _line(one: Statement) -> int:
