@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from diagnosis import right_source, tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ("unseen", "public_style", "blind", *(f"blind{number}" for number in range(2, 37)))
+SETS = ("unseen", "public_style", "blind", *(f"blind{number}" for number in range(2, 39)))
 """Folders of tests/diagnose; one that has not been scored yet is not among them."""
 PENALTY = 0.5
 AGAIN = 16.0
