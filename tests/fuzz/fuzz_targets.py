@@ -266,12 +266,49 @@ def _cached_seed() -> bytes:
     return _cache_seeds()[0]
 
 
+_FORMULAS = (
+    "// z[m, :] = x[m, :] @ v + bias\n// y[m, n] = tanh(z[m, n]) * sigmoid(bias[n])    (x [M, K], v [K, N])\n",
+    "// y(m, n)^2 = |x_m|^2 + |w_n|^2 - 2 <x_m, w_n> for n <= m\n",
+    "/* y += softmax(x w^T / sqrt(K)), same as torch.cov(x.T)\n * y[m, n] = sum_{k <= n} x[m, k - 1] w[n, k] */\n",
+    "// y = clamp(round(rmsnorm(x, bias, 1e-5) . v), -128, 127) + max_k x[m, k]\n",
+)
+
+
+def _read_formula(data: bytes) -> str:
+    """Read comments, and evaluate what they say of small tensors."""
+    from wmmadiag.numerics.element_types import TYPES
+    from wmmadiag.ops.formulas.evaluate import NamedTensor, Wanted, evaluated
+    from wmmadiag.ops.formulas.functions import Reckoning
+    from wmmadiag.ops.formulas.syntax import FormulaError
+    from wmmadiag.ops.parts.rounding import arithmetic
+    from wmmadiag.subject.drafts.stated.comments import stated
+
+    shapes = {"x": ("M", "K"), "v": ("K", "N"), "w": ("N", "K"), "bias": ("N",), "y": ("M", "N")}
+    sizes = {"M": 3, "N": 5, "K": 4}
+    extents = {name: tuple(sizes[one] for one in dims) for name, dims in shapes.items()}
+    tensors = {
+        name: NamedTensor(np.linspace(-1, 1, int(np.prod(extents[name]))).reshape(extents[name]), dims)
+        for name, dims in shapes.items()
+    }
+    wanted = {"y": Wanted((3, 5), ("M", "N"), tensors["y"].v)}
+    found = stated(data.decode("utf-8", "replace"), shapes.__contains__)
+    word = "refused"
+    for one in found.formulas:
+        try:
+            evaluated([one.statement], tensors, sizes, wanted, Reckoning(arithmetic({}, TYPES["f32"])))
+            word = "accepted"
+        except (FormulaError, ValueError, IndexError, KeyError, TypeError, ArithmeticError, RecursionError):
+            pass  # as `formula_reference` takes them
+    return word
+
+
 TARGETS = {
     one.name: one
     for one in (
         Target("ptx", _ptx_seeds, _run_ptx),
         Target("gate", lambda: _seed_files("gemm*.ptx"), _judge_ptx),
         Target("card", _card_seeds, _read_card),
+        Target("formula", lambda: [one.encode() for one in _FORMULAS], _read_formula),
         Target("plan", _plan_seeds, _read_plan),
         Target("source", _source_seeds, _read_source),
         Target("bundle", _packed, _read_bundle),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 FUNCTIONS = frozenset(
     [
@@ -68,6 +68,9 @@ _TOKEN = re.compile(
     r"(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)f?(?![\w.])|(?P<count>\d+)(?=[A-Za-z])|(?P<name>[^\W\d]\w*)"
     r"|(?P<op>\+=|:=|<-|<=|>=|==|!=|\*\*|\.\.\.|\.\.|[-+*/@^.,;:=()\[\]{}|<>?%])|(?P<other>\S)"
 )
+
+
+_T = TypeVar("_T")
 
 
 class FormulaError(ValueError):
@@ -541,20 +544,16 @@ class _Parser:
             self.at += 1
             return Literal(float(token.text))
         if self.take("("):
-            held, self.closing = self.closing, []
-            found = self.sum()
-            self.closing = held
+            found = self.within(self.sum)
             self.need(")")
             return found
         if self.take("|"):
             return self.enclosed("|", Norm)
         if token.text == "<" and self.is_inner():
             self.at += 1
-            self.closing.append(">")
-            left = self.sum()
+            left = self.within(self.sum, *self.closing, ">")
             self.need(",")
-            right = self.sum()
-            self.closing.pop()
+            right = self.within(self.sum, *self.closing, ">")
             self.need(">")
             return Inner(left, right)
         if token.kind != "name" or (token.text in _STOP and len(token.text) > 1):
@@ -569,15 +568,24 @@ class _Parser:
         return Word(name) if items is None else Indexed(name, items)
 
     def enclosed(self, sign: str, made: Callable[[Expr], Expr]) -> Expr:
-        self.closing.append(sign)
-        found = self.sum()
-        self.closing.pop()
+        found = self.within(self.sum, *self.closing, sign)
         self.need(sign)
         return made(found)
 
+    def within(self, read: Callable[[], _T], *closing: str) -> _T:
+        """What is read where these signs end it."""
+        held, self.closing = self.closing, [*closing]
+        try:
+            return read()
+        finally:
+            self.closing = held
+
     def arguments(self) -> tuple[Expr, ...]:
         self.need("(")
-        held, self.closing = self.closing, []
+        return self.within(self.given)
+
+    def given(self) -> tuple[Expr, ...]:
+        """The arguments up to the parenthesis."""
         found: list[Expr] = []
         while not self.take(")"):
             if found:
@@ -585,7 +593,6 @@ class _Parser:
             if self.peek().kind == "name" and self.peek(1).text == "=" and found:  # a keyword
                 self.at += 2
             found.append(self.sum())
-        self.closing = held
         return tuple(found)
 
     def subscripted(self, name: str) -> tuple[str, tuple[Expr, ...]] | None:
@@ -618,8 +625,10 @@ class _Parser:
         return name, tuple(items) if some else None
 
     def items(self, closing: str) -> tuple[Expr | None, ...]:
+        return self.within(lambda: self.indices_up_to(closing))
+
+    def indices_up_to(self, closing: str) -> tuple[Expr | None, ...]:
         found: list[Expr | None] = []
-        held, self.closing = self.closing, []
         while not self.take(closing):
             if found:
                 self.need(",")
@@ -628,5 +637,4 @@ class _Parser:
                 found.append(None)
                 continue
             found.append(self.sum())
-        self.closing = held
         return tuple(found)

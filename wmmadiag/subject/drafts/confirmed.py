@@ -38,7 +38,7 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
     except ConfigurationError:
         return None
     if card.text:
-        return _by_formula(card, target) if card.derived is None else None
+        return _by_formula(card, target) if kernel.together is None else None
     if card.derived is None:
         return None
     text = _text(card, source, target)

@@ -47,11 +47,12 @@ def chosen(found: Stated, arrays: Sequence[DraftParameter]) -> Iterator[Chosen]:
         others = [*found.formulas] if len(outputs) == 1 else []
         without = [one for one in others if not one.statement.target]
         every = {id(one): one for one in (*named, *begun, *without, *others)}
-        # What statements read may be updated by one of them, or be only read.
-        updates = [one for one in found.formulas if not named and _reads(one, output, arrays)]
-        ways.append([*every.values(), *updates, *[None] * bool(updates)])
-    for several in product(*ways):
-        said = {out.name: one for out, one in zip(outputs, several, strict=True) if one is not None}
+        # What statements read is updated by one of them, or else only read.
+        updates = [one for one in found.formulas if not every and _reads(one, output, arrays)]
+        several: list[CommentFormula | None] = [*every.values(), *updates]
+        ways.append(several or [None])
+    for taken in product(*ways):
+        said = {out.name: one for out, one in zip(outputs, taken, strict=True) if one is not None}
         if said and len({id(one) for one in said.values()}) == len(said):
             made = _Closure(found, arrays).whole(said)
             if made is not None:

@@ -6,7 +6,7 @@ that does not is no news: the comment may be old, or be read otherwise than it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ import numpy as np
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
+from wmmadiag.hostcode.values import Pointer, Struct, Value
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.ops.formulas.syntax import Applied, names_of, nodes
 from wmmadiag.subject.card import Card, Case, Derived
@@ -63,6 +64,8 @@ def stated_card(
     arrays = [one for one in kernel.parameters if one.pointer and not one.value]
     if kernel.launch is None or kernel.uninstantiated or not arrays or not all(map(element_of, arrays)):
         return None, ()
+    if (other := _changed_by(kernel)) and kernel.together is None:
+        return None, (f"'{other}', which host code launches behind it, may change what it writes",)
     found = stated(source.text, lambda name: array_named(name, arrays, short=False) is not None)
     if not found.formulas:
         return None, ()
@@ -77,6 +80,32 @@ def stated_card(
             said = f"judged by what a comment says, {one.told(source.path.name)}; --computes says otherwise"
             return replace(card, assumed=(*assumed, said, *card.assumed)), ()
     return None, tuple(f"it does not compute what line {line} says: {text}" for line, text in tries.wrong.items())
+
+
+def _changed_by(kernel: SourceKernel) -> str:
+    """Another kernel that the same function launches later, on an array that this one may write; "" for none.
+
+    Comments then say what both compute.
+    """
+    launch, machine = kernel.launch, kernel.machine
+    if launch is None or machine is None:
+        return ""
+    pairs = zip(kernel.parameters, kernel.passed, strict=True)
+    written = {id(value.buffer) for one, value in pairs if isinstance(value, Pointer) and not one.const}
+    later = [
+        one for one in machine.launches if one.function == launch.function and one.kernel.name != launch.kernel.name
+    ]
+    later = [one for one in later if machine.launches.index(one) > machine.launches.index(launch)]
+    return next((one.kernel.name for one in later if written & set(_buffers(one.arguments))), "")
+
+
+def _buffers(values: Iterable[Value | None]) -> Iterator[int]:
+    """The buffers behind arguments, those of structs among them."""
+    for value in values:
+        if isinstance(value, Pointer):
+            yield id(value.buffer)
+        elif isinstance(value, Struct):
+            yield from _buffers(cell.value for cell in value.members.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +204,6 @@ class _Held:
             card = parsed_card(text, self.source, (), self.kernel.entry)
         except WmmadiagError:
             return None
-        if self.kernel.together is None:
-            return replace(card, text=text)
         draft = CardDraft(self.kernel.entry, "python")
         return replace(card, text=text, derived=Derived(self.source.options, frozenset(), draft, self.kernel))
 
