@@ -53,6 +53,8 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen15/swiglu_interleaved_ffn", "swapped"),  # w_gate_up has the gate first
         ("unseen27/linear_backward_tc", "dw_without_transpose"),  # in one of three launches that share inputs
         ("unseen27/linear_backward_tc", "bias_partials_from_two"),
+        ("unseen22/add_rmsnorm_qkv_gemm", "no_residual"),  # right by a formula of what it reads alone
+        ("unseen25/rmsnorm_qkv_rope", "rotation_backwards"),  # in a kernel behind the one that a formula is of
         ("unseen28/w8a16_group_gemm", "weights_taken_as_signed"),  # bytes that are declared unsigned
     ],
 )

@@ -64,7 +64,7 @@ def stated_card(
     arrays = [one for one in kernel.parameters if one.pointer and not one.value]
     if kernel.launch is None or kernel.uninstantiated or not arrays or not all(map(element_of, arrays)):
         return None, ()
-    if (other := _changed_by(kernel)) and kernel.together is None:
+    if other := _changed_by(kernel):
         return None, (f"'{other}', which host code launches behind it, may change what it writes",)
     found = stated(source.text, lambda name: array_named(name, arrays, short=False) is not None)
     if not found.formulas:
@@ -88,14 +88,13 @@ def _changed_by(kernel: SourceKernel) -> str:
     Comments then say what both compute.
     """
     launch, machine = kernel.launch, kernel.machine
-    if launch is None or machine is None:
+    if launch is None or machine is None or kernel.together is not None:
         return ""
     pairs = zip(kernel.parameters, kernel.passed, strict=True)
     written = {id(value.buffer) for one, value in pairs if isinstance(value, Pointer) and not one.const}
-    later = [
-        one for one in machine.launches if one.function == launch.function and one.kernel.name != launch.kernel.name
-    ]
-    later = [one for one in later if machine.launches.index(one) > machine.launches.index(launch)]
+    same = [one for one in machine.launches if one.function == launch.function]
+    at = next((at for at, one in enumerate(same) if one.place == launch.place), len(same))
+    later = [one for one in same[at + 1 :] if one.kernel.name != launch.kernel.name]
     return next((one.kernel.name for one in later if written & set(_buffers(one.arguments))), "")
 
 
