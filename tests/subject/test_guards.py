@@ -41,6 +41,10 @@ __global__ void k(float* C, int M, int N, Params p) {
         ("for (int i = tile; i < 512; i += blockDim.x) if (i < M) C[i] = 0;", {}),  # by how many threads there are
         ("for (int i = tile; i < 512; i += 24) if (i < M) C[i] = 0;", {"M": 8}),
         ("for (int i = lane; i < N; i += 32) C[i] = 0;", {}),
+        # One of two ends of a loop is where it ends, the other one a guard; steps of one come to every number.
+        ("for (int i = somewhere(row); i < 8 * row && i < N; i++) C[i] = 0;", {"N": 1}),
+        ("for (int i = somewhere(row); i < 8 * row && i < N; i += 16) C[i] = 0;", {}),
+        ("for (int i = lane; i < N && C[i] > 0; i++) C[i] = 0;", {}),
         ("assert(row < M);", {}),
         ("if (N % 16 != 0) return; if (row < N) C[row] = 0;", {}),
         ("if (somewhere(row) < M) C[row] = 0;", {}),

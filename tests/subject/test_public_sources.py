@@ -47,11 +47,11 @@ def symbols(report):
         (BLIND / "swiglu_w13.cu", "gate and up in one tensor stored as 2NK"),
         (BLIND / "gptq_linear.cu", "eight zero points in an element, along N and zero points stored less 1"),
         (BLIND / "streamk_gemm.cu", "streamk::gemm_streamk<streamk::DefaultShape>"),
-        (BLIND / "matmul_dweight.cu", "A stored as K×M"),
+        (BLIND / "matmul_dweight.cu", "taken as linear_backward"),
         (BLIND.parent / "blind27" / "awq_gemm_cuda.cu", "values packed along N and values in AWQ's order"),
         (BLIND.parent / "blind27" / "conv2d_igemm_nhwc.cu", "images as NHWC and filters as KRSC"),
         (READING.parent / "unseen20" / "flash_fwd_params.cu", "aligned to the bottom-right corner"),
-        (READING / "thrust_bias_gemm.cu", "b is bias"),
+        (READING / "thrust_bias_gemm.cu", "judged by what a comment says, y = x w + b"),
         (LATER / "multistage_bare.cu", "kM = 64, kN = 64"),
         (LATER / "alibi_attention_bare.cu", "kDim = 64"),
         (LATER / "swiglu_ffn_torch.cu", "dim is K, hidden is N and weights stored as N×K"),
@@ -75,7 +75,7 @@ def symbols(report):
         (PUBLIC / "pos_encoding_kernels.cu", "steps in the type of the elements"),
         (LATER_PUBLIC / "hgemm_ptx_swizzle_bench.cu", "the grid has one block along z; --symbol M=2560 gives it more"),
         (LATER_PUBLIC / "batched_32_tf32.cu", "batch is batch, N32 is M N K"),
-        (LATER_PUBLIC / "gemv_int8_per_channel.cu", "taken as gemv, N is rows, K is cols"),
+        (LATER_PUBLIC / "gemv_int8_per_channel.cu", "y[n] = scale[n] * sum_k x[k] * W[n, k] + bias[n]"),
         (SEARCHED / "linear_bias_act_ext.cu", "the activation gelu_tanh"),  # the tightest of what fits
         (SEVENTH / "conv_param_struct_igemm.cu", "u is stride_h, v is stride_w, p is pad_h, q is pad_w"),
         (SEVENTH / "fp8_e4m3_scaled_linear.cu", "'scale_a' is one number, as the kernel reads no other"),
@@ -85,7 +85,7 @@ def symbols(report):
         (SEARCHED / "hgemm_strided_batched.cu", "the result stored by columns"),
         (SEARCHED / "wmma_row_sums_layernorm.cu", "normalised values kept in f16"),
         (AGAIN / "conv1x1_bias_relu_nhwc.cu", "filter is b, pixels is M, channels is K, filters is N"),
-        (AGAIN / "dweight_ldmatrix_trans_bf16.cu", "A stored as K×M and the result stored by columns"),
+        (AGAIN / "dweight_ldmatrix_trans_bf16.cu", "taken as linear_backward"),
         (AGAIN / "gemm_class_wrapper.cu", "tc_gemm_kernel<half, 64, 64>"),  # std::make_unique
         (THIRD / "tcgemm_header_only.cu", "taken as gemm, T = half"),  # Config<T, …> in a template that nobody calls
         (THIRD / "tensor_core_new_forward.cu", "Map_out is K, K is R"),  # and no padding, of which nothing speaks
@@ -94,7 +94,7 @@ def symbols(report):
         (FOURTH / "group_norm_silu_nhwc.cu", "images with channels last"),
         (FIFTH / "depthwise_conv3x3_nchw.cu", "a filter of its own for each channel"),
         (FIFTH / "split_qkv_bias_gemm_transpose.cu", "q, k and v stored as BHSD"),
-        (SIXTH / "triangle_multiplication_outgoing.cu", "channels is batch"),
+        (SIXTH / "triangle_multiplication_outgoing.cu", "z[c, i, j] = sum_k a[c, i, k] * b[c, j, k]"),
         (SIXTH / "w13_block_interleaved_swiglu.cu", "stored as 2NK, blocks of 16 by turns"),
         (EIGHTH / "adaln_modulate_linear.cu", "taken as modulated_gemm, b_ is bias"),
         (EIGHTH / "fmha_varlen_kvpacked.cu", "taken as packed_attention"),  # keys and values in one array

@@ -144,6 +144,7 @@ class _Reader:
     constants: Mapping[str, Number]
     assigned: dict[str, list[Node]] = field(default_factory=dict)
     added: dict[str, list[Node]] = field(default_factory=dict)  # what is added to a number: `i += blockDim.x`
+    counted: set[str] = field(default_factory=set)  # what goes on by one
     given: dict[str, list[tuple[_Reader, Node]]] = field(default_factory=dict)  # what calls pass for a parameter, where
 
     def __post_init__(self) -> None:
@@ -153,6 +154,8 @@ class _Reader:
             if target is not None and value is not None and target.type == "identifier":
                 known = self.added if operands(one)[0] in ("+=", "-=") else self.assigned
                 known.setdefault(self.source.text(target), []).append(value)
+        targets = (child(one, "argument") for one in self._nodes("update_expression"))
+        self.counted |= {self.source.text(target) for target in targets if target is not None}
 
     def _nodes(self, *types: str) -> Iterator[Node]:
         """The nodes of these types in the body."""
@@ -176,10 +179,11 @@ class _Reader:
                 yield from caller.sizes(own, depth - 1)
 
     def comparisons(self) -> Iterator[tuple[str, Node]]:
-        """(name of a number, what is compared with it), the conditions of loops left out."""
+        """(name of a number, what is compared with it), the ends of loops left out: `k < K` of `k < end && k < K` is
+        none, as the other one is where the loop ends."""
         for one in self._nodes("binary_expression"):
             sign, left, right = operands(one)
-            if sign not in _COMPARISONS or self._bounds_a_loop(one) or self._asserted(one):
+            if sign not in _COMPARISONS or (self._bounds_a_loop(one) and not self._beside(one)) or self._asserted(one):
                 continue
             for size, index in ((right, left), (left, right)):
                 if bare(index).type != "number_literal":
@@ -321,6 +325,15 @@ class _Reader:
             inside = around
         return False
 
+    def _beside(self, node: Node) -> bool:
+        """Whether the same is held to something else beside it, as in `k < end && k < K`."""
+        around = next((one for one in ancestors(node) if one.type != "parenthesized_expression"), None)
+        if around is None or around.type != "binary_expression" or operands(around)[0] != "&&":
+            return False
+        sides = [operands(bare(one)) for one in operands(around)[1:]]
+        left = [self.source.words(one[1]) for one in sides if one[0] in _COMPARISONS]
+        return len(left) == len(sides) and len(set(left)) == 1
+
     def _asserted(self, node: Node) -> bool:
         for around in ancestors(node):
             if around.type == "call_expression":
@@ -362,7 +375,9 @@ class _Reader:
             return 1
         if text in self.assigned:
             own = _divisor(self.multiple(value, depth - 1) for value in self.assigned[text])
-            if own in (None, 1):  # any number stays one, whatever is added
+            if own is None:  # in steps of one it comes to every number, wherever it begins
+                return 1 if text in self.counted else None
+            if own == 1:  # any number stays one, whatever is added
                 return own
             return _divisor([own, *(self.multiple(value, depth - 1) for value in self.added.get(text, ()))])
         if text in self.given:

@@ -209,7 +209,8 @@ class _Held:
     def _with_more(self, card: Card, further: Sequence[Card], tries: TriedFormulas) -> Card | None:
         """A right card with a case of other sizes, and one of sizes that are no multiples of tiles.
 
-        None where it is not right at the others: what fits one set of sizes alone is no formula of it.
+        None where it is not right at the others: what fits one set of sizes alone is no formula of it, nor is what fits
+        whole tiles alone of a kernel that guards its edges.
         """
         cases = list(card.cases)
         for other in further:
@@ -221,7 +222,10 @@ class _Held:
                 cases.append(one)
                 break
         ragged = self._ragged(card.cases[0])
-        if ragged is not None and _outcome(replace(card, cases=(ragged,)), tries) in ("right", "strays"):
+        outcome = _outcome(replace(card, cases=(ragged,)), tries) if ragged is not None else ""
+        if outcome == "wrong":
+            return None
+        if ragged is not None and outcome in ("right", "strays"):
             cases.append(ragged)
         return replace(card, cases=tuple(cases))
 
