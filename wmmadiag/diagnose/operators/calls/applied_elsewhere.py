@@ -60,7 +60,7 @@ def _sooner(program: Program, value: Expression, use: Expression) -> Iterator[Dr
     for step in _around(use):
         if step.may_stand(program, value):
             pairs = [(value, step.of(text_of(value))), (step.whole, text_of(step.held))]
-            yield several(pairs, f"{_named(step)} where {use.text} is made")
+            yield several(pairs, f"{_named(step)} where {use.text} is made, not where it is used")
 
 
 def _later(program: Program, value: Expression, use: Expression) -> Iterator[Draft]:
@@ -69,7 +69,7 @@ def _later(program: Program, value: Expression, use: Expression) -> Iterator[Dra
         for place in places:
             if inner.may_stand(program, place):
                 pairs = [(value, text_of(inner.held)), (place, inner.of(text_of(place)))]
-                yield several(pairs, f"{_named(inner)} where {use.text} is used")
+                yield several(pairs, f"{_named(inner)} where {use.text} is used, not where it is made")
 
 
 def _named(step: _Step) -> str:

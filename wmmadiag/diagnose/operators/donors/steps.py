@@ -65,7 +65,8 @@ def next_value(program: Program) -> Iterator[Draft]:
         for update in known.values():
             value = update.operands[1]
             if update.statement is not one.statement and pools(program).visible(value, one):
-                yield replaced(one, _after(update), f"{_after(update).text}, as in line {_line(update.statement)}")
+                line, after = _line(update.statement), _after(update)
+                yield replaced(one, after, f"{after.text}, which line {line} makes of it, for {one.text}")
 
 
 def _after(update: Expression) -> Text:
