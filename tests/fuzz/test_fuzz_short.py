@@ -12,7 +12,17 @@ from fuzz_targets import TARGETS
 
 from wmmadiag.processes.child import Child
 
-RUNS = {"ptx": 400, "gate": 40, "card": 300, "plan": 100, "source": 80, "bundle": 60, "run": 40, "entry": 60}
+RUNS = {
+    "ptx": 400,
+    "gate": 40,
+    "card": 300,
+    "plan": 100,
+    "source": 80,
+    "bundle": 60,
+    "run": 40,
+    "entry": 60,
+    "formula": 400,
+}
 
 
 @pytest.mark.parametrize("target", TARGETS)

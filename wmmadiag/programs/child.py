@@ -127,7 +127,10 @@ class Served:
     def unsupported(self, why: bytes) -> int:
         """The program asks for what is not offered."""
         text = why.decode("utf-8", "replace")
-        raise UnsupportedError(re.sub(r"\b_Z\w+", lambda name: demangle(name[0]), text))
+        raise UnsupportedError(
+            re.sub(r"\b_Z\w+", lambda name: demangle(name[0]), text),
+            hint="write __global__ where it is declared, and launch it by its own name or through a pointer to it",
+        )
 
     def finished(self) -> None:
         """The program has ended by itself."""
