@@ -279,7 +279,7 @@ def _read_formula(data: bytes) -> str:
     from wmmadiag.numerics.element_types import TYPES
     from wmmadiag.ops.formulas.evaluate import NamedTensor, Wanted, evaluated
     from wmmadiag.ops.formulas.functions import Reckoning
-    from wmmadiag.ops.formulas.syntax import FormulaError
+    from wmmadiag.ops.formulas.tree import FormulaError
     from wmmadiag.ops.parts.rounding import arithmetic
     from wmmadiag.subject.drafts.stated.comments import stated
 

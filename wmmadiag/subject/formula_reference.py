@@ -14,8 +14,10 @@ from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.ops.formulas.evaluate import NamedTensor, SaidTensor, Wanted, evaluated
 from wmmadiag.ops.formulas.functions import Reckoning
-from wmmadiag.ops.formulas.syntax import Applied as FormulaCall
-from wmmadiag.ops.formulas.syntax import Equation, nodes, normalised, parsed
+from wmmadiag.ops.formulas.syntax import parsed
+from wmmadiag.ops.formulas.tokens import normalised
+from wmmadiag.ops.formulas.tree import Applied as FormulaCall
+from wmmadiag.ops.formulas.tree import Equation, nodes
 from wmmadiag.ops.parts.rounding import TF32_TRUNCATION, Doubles, arithmetic, output_rounding
 from wmmadiag.subject.card import Argument, Card
 from wmmadiag.subject.reference_case import ReferenceCase

@@ -8,7 +8,8 @@ import pytest
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.formulas.evaluate import NamedTensor, Wanted, evaluated
 from wmmadiag.ops.formulas.functions import Reckoning
-from wmmadiag.ops.formulas.syntax import FormulaError, parsed, parsed_prefix
+from wmmadiag.ops.formulas.syntax import parsed, parsed_prefix
+from wmmadiag.ops.formulas.tree import FormulaError
 from wmmadiag.ops.parts.rounding import arithmetic
 
 M, N, K, B = 3, 5, 4, 2

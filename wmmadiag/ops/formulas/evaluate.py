@@ -10,7 +10,7 @@ from typing import Any
 
 from wmmadiag.ops.formulas import values
 from wmmadiag.ops.formulas.functions import Reckoning, called, rows, times
-from wmmadiag.ops.formulas.syntax import (
+from wmmadiag.ops.formulas.tree import (
     Equation,
     Expr,
     FormulaError,

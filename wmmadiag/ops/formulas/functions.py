@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from wmmadiag.ops.formulas import values
-from wmmadiag.ops.formulas.syntax import CASTS, FormulaError
+from wmmadiag.ops.formulas.tree import FormulaError
 from wmmadiag.ops.formulas.values import Val, constant
+from wmmadiag.ops.formulas.words import CASTS
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, Activation
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import U32, Arithmetic

@@ -7,257 +7,31 @@ products by `*`, `@`, a dot, or by writing them side by side, `^T` and `.T`, nor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
-FUNCTIONS = frozenset(
-    [
-        *(
-            "exp",
-            "exp2",
-            "log",
-            "log2",
-            "tanh",
-            "sigmoid",
-            "relu",
-            "relu6",
-            "gelu",
-            "gelu_tanh",
-            "silu",
-            "swish",
-            "sqrt",
-        ),
-        *(
-            "rsqrt",
-            "abs",
-            "sin",
-            "cos",
-            "floor",
-            "ceil",
-            "round",
-            "rint",
-            "clamp",
-            "clip",
-            "max",
-            "min",
-            "fmax",
-            "fmin",
-        ),
-        *("conj", "erf", "softplus", "square", "softmax", "logsumexp", "rmsnorm", "rms_norm", "rms", "layernorm"),
-        *("layer_norm", "mean", "sum", "rowsum", "amax", "cov", "cdist", "matmul", "mm", "bmm", "linear", "transpose"),
-        *("tril", "triu"),
-    ]
+from wmmadiag.ops.formulas.tokens import Token, normalised, tokens_of
+from wmmadiag.ops.formulas.tree import (
+    Applied,
+    Equation,
+    Expr,
+    FormulaError,
+    Indexed,
+    Infix,
+    Inner,
+    Literal,
+    Negated,
+    Norm,
+    Power,
+    Summed,
+    Turned,
+    Word,
+    names_of,
+    summed_in,
 )
-CASTS = frozenset(
-    ["half", "float", "bf16", "bfloat16", "f16", "fp16", "f32", "fp32", "float16", "float32", "double", "int8"]
-)
-_OVER = {"sum": "sum", "mean": "mean", "max": "max", "min": "min", "softmax": "softmax", "avg": "mean"}
-_STOP = frozenset(
-    [
-        *("for", "where", "with", "if", "over", "of", "in", "and", "or", "is", "are", "the", "as", "per", "from", "to"),
-        *("by", "when", "else", "at", "on", "both", "a", "an"),
-    ]
-)
-_UNICODE = {
-    "·": " . ", "⋅": " . ", "×": "*", "∗": "*", "ᵀ": "^T", "²": "^2", "Σ": " sum ", "∑": " sum ", "√": "sqrt",
-    "≤": "<=", "≥": ">=", "−": "-", "σ": "sigmoid", "∘": "*", "⊙": "*", "‖": "|", "⟨": "<", "⟩": ">", "∙": " . ",
-}  # fmt: skip
-_LIBRARY = re.compile(r"\b(?:torch\.nn\.functional|torch|nn\.functional|F|np|numpy|jnp|at)(?:\.|::)(?=[a-z])")
-_TOKEN = re.compile(
-    r"(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)f?(?![\w.])|(?P<count>\d+)(?=[A-Za-z])|(?P<name>[^\W\d]\w*)"
-    r"|(?P<op>\+=|:=|<-|<=|>=|==|!=|\*\*|\.\.\.|\.\.|[-+*/@^.,;:=()\[\]{}|<>?%])|(?P<other>\S)"
-)
-
+from wmmadiag.ops.formulas.words import CASTS, FUNCTIONS, OVER, STOP
 
 _T = TypeVar("_T")
-
-
-class FormulaError(ValueError):
-    """It is no formula, or none that can be evaluated so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A constant."""
-
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A tensor, a number, or an index."""
-
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """Elements of a tensor; None for a whole axis."""
-
-    base: str
-    items: tuple[Expr | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """One of `FUNCTIONS`, or a cast."""
-
-    name: str
-    arguments: tuple[Expr, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Infix:
-    """`op`: + - * / @ % and comparisons; "." for an inner product, "side" for factors written side by side."""
-
-    op: str
-    left: Expr
-    right: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Negated:
-    """-x."""
-
-    of: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Summed:
-    """A sum, mean, maximum, minimum or softmax over indices."""
-
-    kind: str
-    labels: tuple[str, ...]
-    where: Expr | None
-    body: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """A matrix transposed."""
-
-    of: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Power:
-    """x^n."""
-
-    of: Expr
-    exponent: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Norm:
-    """|x|: of a number its magnitude, of a vector its length."""
-
-    of: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """<x, y>."""
-
-    left: Expr
-    right: Expr
-
-
-Expr: TypeAlias = "Literal | Word | Indexed | Applied | Infix | Negated | Summed | Turned | Power | Norm | Inner"
-
-
-@dataclass(frozen=True, slots=True)
-class Equation:
-    """`target[items] = value`.
-
-    Attributes:
-        target: what it says, "" for the only output there is.
-        items: of it; None for all of it.
-        added: whether it is added to what was there.
-        power: of the target that is said: 2 for `d(i, j)^2 = …`.
-        where: the indices for which it holds.
-        text: as it stands there.
-    """
-
-    target: str
-    items: tuple[Expr | None, ...] | None
-    value: Expr
-    added: bool = False
-    power: int = 1
-    where: Expr | None = None
-    text: str = ""
-
-
-def replaced(tree: Expr, by: Mapping[str, Expr]) -> Expr:
-    """A tree with other expressions for names."""
-    if isinstance(tree, Word):
-        return by.get(tree.id, tree)
-    changed: dict[str, Any] = {}
-    for one in fields(tree):
-        value = getattr(tree, one.name)
-        if isinstance(value, tuple):
-            changed[one.name] = tuple(
-                part if part is None or isinstance(part, str) else replaced(part, by) for part in value
-            )
-        elif value is not None and not isinstance(value, str | float):
-            changed[one.name] = replaced(value, by)
-    return replace(tree, **changed)
-
-
-def index_text(tree: Expr, names: Mapping[str, str]) -> str:
-    """An index as a card's expression, with other texts for names.
-
-    Raises:
-        FormulaError: it is made of more than whole numbers.
-    """
-    match tree:
-        case Literal(value) if value == int(value):
-            return str(int(value))
-        case Word(name):
-            return names.get(name, name)
-        case Negated(of):
-            return f"-({index_text(of, names)})"
-        case Infix(op, left, right) if op in "+-*/%" or op == "side":
-            sign = {"side": "*", "/": "//"}.get(op, op)
-            return f"({index_text(left, names)}) {sign} ({index_text(right, names)})"
-        case _:
-            raise FormulaError("an index is made of more than whole numbers")
-
-
-def nodes(tree: object) -> Iterator[object]:
-    """A tree and all that it consists of."""
-    yield tree
-    if is_dataclass(tree):
-        for one in fields(tree):
-            value = getattr(tree, one.name)
-            for part in value if isinstance(value, tuple) else (value,):
-                if is_dataclass(part):
-                    yield from nodes(part)
-
-
-def names_of(tree: object) -> set[str]:
-    """All names in a tree, indices among them."""
-    found = {one.id for one in nodes(tree) if isinstance(one, Word)}
-    found |= {one.base for one in nodes(tree) if isinstance(one, Indexed)}
-    return found | _summed(tree)
-
-
-def _summed(tree: object) -> set[str]:
-    return {label for one in nodes(tree) if isinstance(one, Summed) for label in one.labels}
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-    end: int
-    spaces: int  # before it
-
-
-def normalised(text: str) -> str:
-    """A text with the signs of formulas as ASCII has them, and without the names of libraries."""
-    return _LIBRARY.sub("", "".join(_UNICODE.get(one, one) for one in text))
 
 
 def parsed(text: str, is_tensor: Callable[[str], bool]) -> Equation:
@@ -303,19 +77,13 @@ def parsed_expression(text: str, is_tensor: Callable[[str], bool]) -> tuple[Expr
 class _Parser:
     def __init__(self, text: str, is_tensor: Callable[[str], bool]) -> None:
         self.text, self.is_tensor = text, is_tensor
-        self.tokens: list[_Token] = []
-        end = 0
-        for one in _TOKEN.finditer(text):
-            spaces = one.start() - end
-            end = one.end()
-            self.tokens.append(_Token(str(one.lastgroup), one[0].rstrip("f") if one["number"] else one[0],
-                                      one.start(), end, spaces))  # fmt: skip
+        self.tokens = tokens_of(text)
         self.at = 0
         self.closing: list[str] = []  # signs that end what is being read: "|", ">"
 
-    def peek(self, ahead: int = 0) -> _Token:
+    def peek(self, ahead: int = 0) -> Token:
         at = self.at + ahead
-        return self.tokens[at] if at < len(self.tokens) else _Token("end", "", len(self.text), len(self.text), 9)
+        return self.tokens[at] if at < len(self.tokens) else Token("end", "", len(self.text), len(self.text), 9)
 
     def take(self, *texts: str) -> bool:
         if self.peek().kind in ("op", "name") and self.peek().text in texts:
@@ -329,7 +97,7 @@ class _Parser:
 
     def statement(self) -> Equation:
         begin = self.peek()
-        if begin.kind != "name" or (begin.text in FUNCTIONS | _STOP and not self.is_tensor(begin.text)):
+        if begin.kind != "name" or (begin.text in FUNCTIONS | STOP and not self.is_tensor(begin.text)):
             raise FormulaError("no target")
         name, items = self.indexed(target=True)
         power = 1
@@ -342,7 +110,7 @@ class _Parser:
         at = self.at
         condition = self.condition()
         said = {one.id for one in items or () if isinstance(one, Word)}
-        if condition is not None and (not names_of(condition) & said or names_of(condition) & _summed(value)):
+        if condition is not None and (not names_of(condition) & said or names_of(condition) & summed_in(value)):
             condition, self.at = None, at
         end = self.tokens[self.at - 1].end
         return Equation(name, items, value, op == "+=", power, condition, self.text[begin.start : end])
@@ -423,7 +191,7 @@ class _Parser:
         if token.kind == "name":
             whole = token.text[:-1] if token.text.endswith("_") else token.text
             known = self.is_tensor(whole) or token.text in FUNCTIONS or self.subscripted(token.text) is not None
-            return (known and token.text not in _STOP) or before.kind == "count" or token.text.startswith("sum_")
+            return (known and token.text not in STOP) or before.kind == "count" or token.text.startswith("sum_")
         if token.text == "(":
             return before.text in (")", "]", "T") or (before.kind in ("count", "number") and token.spaces <= 1)
         if token.text in ("<", "|") and token.text not in self.closing and ">" not in self.closing:
@@ -446,7 +214,7 @@ class _Parser:
         """`sum_k …`, `sum_{j <= i} …`, `sum over k of …`, `softmax_j(…)`."""
         token = self.peek()
         kind, _, subscript = token.text.partition("_")
-        if token.kind != "name" or kind not in _OVER or self.is_tensor(token.text):
+        if token.kind != "name" or kind not in OVER or self.is_tensor(token.text):
             return None
         at = self.at
         labels: list[str] = []
@@ -469,7 +237,7 @@ class _Parser:
             return None
         # A sum goes over the product behind it; further sums are parts of that.
         body = self.product() if kind in ("sum", "mean", "avg") else self.unary()
-        return Summed(_OVER[kind], tuple(labels), where, body)
+        return Summed(OVER[kind], tuple(labels), where, body)
 
     def indices(self, closing: str) -> tuple[list[str], Expr | None]:
         """Labels up to a closing sign, with a condition among them: `j <= i`."""
@@ -556,7 +324,7 @@ class _Parser:
             right = self.within(self.sum, *self.closing, ">")
             self.need(">")
             return Inner(left, right)
-        if token.kind != "name" or (token.text in _STOP and len(token.text) > 1):
+        if token.kind != "name" or (token.text in STOP and len(token.text) > 1):
             raise FormulaError(f"nothing to compute at '{self.text[token.start :][:20]}'")
         if token.text in CASTS and self.peek(1).text == "(":
             self.at += 1

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wmmadiag.ops.formulas.syntax import FormulaError
+from wmmadiag.ops.formulas.tree import FormulaError
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import U32, Arithmetic, product_error
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from wmmadiag.hostcode.terms import Number
 from wmmadiag.hostcode.types import scalar
-from wmmadiag.ops.formulas.syntax import Applied, Equation, Indexed, names_of, nodes
+from wmmadiag.ops.formulas.tree import Applied, Equation, Indexed, names_of, nodes
 from wmmadiag.subject.drafts.code_facts import card_type, uses_tf32
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.kernel import SourceKernel

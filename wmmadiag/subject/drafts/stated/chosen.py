@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from wmmadiag.ops.formulas.syntax import Equation, FormulaError, names_of, parsed
+from wmmadiag.ops.formulas.syntax import parsed
+from wmmadiag.ops.formulas.tree import Equation, FormulaError, names_of
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.stated.comments import CommentFormula, Stated
 from wmmadiag.subject.drafts.stated.names import array_named, labels_in, renamed, tensors_in

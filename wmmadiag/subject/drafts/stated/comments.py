@@ -8,17 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from wmmadiag.ops.formulas.syntax import (
-    FUNCTIONS,
-    Equation,
-    FormulaError,
-    Literal,
-    Word,
-    nodes,
-    normalised,
-    parsed_expression,
-    parsed_prefix,
-)
+from wmmadiag.ops.formulas.syntax import parsed_expression, parsed_prefix
+from wmmadiag.ops.formulas.tokens import normalised
+from wmmadiag.ops.formulas.tree import Equation, FormulaError, Literal, Word, nodes
+from wmmadiag.ops.formulas.words import FUNCTIONS
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.DOTALL)
 _MARGIN = re.compile(r"^[ \t]*(?://+[!/<]*|/\*+[*!]*|\*+(?!/))?[ \t]?|[ \t]*\*+/[ \t]*$")

@@ -18,7 +18,7 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Pointer, Struct, Value
 from wmmadiag.ops.expressions import names_in
-from wmmadiag.ops.formulas.syntax import Applied, names_of, nodes
+from wmmadiag.ops.formulas.tree import Applied, names_of, nodes
 from wmmadiag.subject.card import Card, Case, Derived
 from wmmadiag.subject.drafts.code_facts import uses_tf32
 from wmmadiag.subject.drafts.given_source import GivenSource

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice, permutations
 
 from wmmadiag.hostcode.terms import Term
-from wmmadiag.ops.formulas.syntax import (
+from wmmadiag.ops.formulas.tree import (
     Applied,
     Equation,
     Expr,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from wmmadiag.ops.expressions import names_in
-from wmmadiag.ops.formulas.syntax import Equation, Indexed, Summed, Turned, Word, nodes
+from wmmadiag.ops.formulas.tree import Equation, Indexed, Summed, Turned, Word, nodes
 from wmmadiag.subject.drafts.guess import DraftParameter, folded
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.stated.launch_text import WrittenLaunch
