@@ -12,7 +12,7 @@ import pytest
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import parse
-from wmmadiag.diagnose import mending, nearby, rivals
+from wmmadiag.diagnose import hunt, mending, nearby, rivals
 from wmmadiag.diagnose.bases import Base
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS
@@ -92,13 +92,14 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             )
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
-        monkeypatch.setattr(mending, "rendered_entries", lambda *_: "k")
-        monkeypatch.setattr(mending, "program", lambda *_: None)
-        monkeypatch.setattr(mending, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
+        monkeypatch.setattr(hunt, "rendered_entries", lambda *_: "k")
+        monkeypatch.setattr(hunt, "program", lambda *_: None)
+        monkeypatch.setattr(hunt, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
         monkeypatch.setattr(mending, "bypassed", lambda *_: set())
         monkeypatch.setattr(mending, "solved", lambda *_: list(sought))
-        monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
-        monkeypatch.setattr(mending, "confirmed_from", confirm)
+        monkeypatch.setattr(hunt, "slid", lambda trials, entry, right, ledger: list(right))
+        for module in (mending, hunt):
+            monkeypatch.setattr(module, "confirmed_from", confirm)
         bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None, derived=None))
         kept = [SimpleNamespace(ranked=ranks(number + 1)[number]) for number in together]
         answers = [SimpleNamespace(tried=kept[-1])] if kept else []

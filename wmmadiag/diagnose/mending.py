@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from wmmadiag.compile.languages import is_c_family
-from wmmadiag.csource.tree import Source
-from wmmadiag.diagnose.bases import Base, Progress, affordable, behind, confirmed_from, further, keeping, partly_right
+from wmmadiag.diagnose.bases import Base, Progress, behind, confirmed_from, further, keeping, partly_right
 from wmmadiag.diagnose.by_checks import by_checks
 from wmmadiag.diagnose.bypassed import bypassed
 from wmmadiag.diagnose.certain import is_certain
-from wmmadiag.diagnose.changes import Change
-from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
+from wmmadiag.diagnose.hunt import Hunt
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import name_of
 from wmmadiag.diagnose.only_where import only_where
-from wmmadiag.diagnose.operators.places import Program, program
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.rivals import rivals_beside, rivals_in_memory, rivals_of
-from wmmadiag.diagnose.screening import screened
-from wmmadiag.diagnose.search import Tried, helpful, helpful_at_once, search, suspects
-from wmmadiag.diagnose.sketching import Sketches
-from wmmadiag.diagnose.sliding import slid
+from wmmadiag.diagnose.rivals import rivals_of
+from wmmadiag.diagnose.search import Tried, helpful, helpful_at_once, suspects
 from wmmadiag.diagnose.solving import solved
 from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import Which, mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused
 from wmmadiag.errors import UnsupportedError, WmmadiagError
-from wmmadiag.subject.card import Case, LaunchShape
+from wmmadiag.subject.card import Case
 from wmmadiag.subject.readings import card_computing
-from wmmadiag.subject.symbols import rendered_entries
 
 _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
@@ -54,8 +47,6 @@ _REST, _WIDER = 2, 4
 either is likelier than two changes at once."""
 _TASTE = 384
 """Of the second round's changes the likeliest, which are tried before most of the first one's."""
-_AGAIN = 0.5
-"""Share of all changes that one round tries in search of one that mends every case, where others mend this one."""
 
 
 def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: Progress) -> None:
@@ -89,95 +80,6 @@ def _look(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) ->
     return by_checks(found, base, cases, tell, _look) if right else _numbers(found, base, cases, tell)
 
 
-@dataclass(slots=True)
-class _Hunt:
-    """A search where the numbers are wrong, from a base, with what it has tried so far."""
-
-    found: Examined
-    base: Base
-    cases: Sequence[Case]
-    tell: Progress
-    sources: Mapping[str, Source]
-    order: Sequence[Ranked]  # changes that are yet to be tried, the likeliest first
-    # launches that mend the case: with as many threads or more, and with fewer
-    launched: Sequence[tuple[Tried, LaunchShape]]
-    smaller: Sequence[tuple[Tried, LaunchShape]]
-    tried: list[Tried] = field(default_factory=list)
-    answers: list[Confirmed] = field(default_factory=list)
-    sketches: Sketches | None = None  # of the base's source, once they were asked for
-    wider: Sequence[Ranked] | None = None  # changes of the second round, once they were asked for
-    pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
-    followed: set[Change] = field(default_factory=set)  # what mends a good part, from which the search went on
-    chosen: set[Change] = field(default_factory=set)  # what mends the case alone, and was tried where a condition holds
-    left_behind: set[Change] = field(default_factory=set)  # what mends a part, from which it set out anew
-    anew: Base | None = None  # from where it sets out in its place
-
-    @property
-    def mended(self) -> bool:
-        """Whether something mends every case."""
-        return any(one.right for one in self.answers)
-
-    @property
-    def settled(self) -> bool:
-        """Whether something mends every case that hides nothing. Where the likeliest changes have nothing that is right
-        with a size that no case asks for, the kernel is not made for it."""
-        return any(one.right and not one.frail for one in self.answers)
-
-    def program(self) -> Program:
-        """What the base's texts say."""
-        trials, bench = self.base.trials, self.found.bench
-        return program(trials.texts, rendered_entries(bench.card, trials.case, bench.variant))
-
-    def places(self, order: Sequence[Ranked]) -> Sketches:
-        """The places of the base's source that changes are of, to be filled."""
-        return Sketches(self.base.trials, self.program(), self.sources, order)
-
-    def look(self, order: Sequence[Ranked], most: int | None = None) -> bool:
-        """Try changes in their order; whether one mends every case.
-
-        Args:
-            most: changes to try; None: until one is right, or nothing more may be tried.
-        """
-        ledger, before = self.found.ledger, len(self.tried)
-        while True:
-            tried = self.tried[before:]
-            done = {one.ranked.change for one in tried}
-            left = None if most is None else max(0, most - len(tried))
-            more = search(self.base.trials, [one for one in order if one.change not in done], ledger, self.tell, left)
-            more += rivals_beside(self.found, self.base, self.sources, more, order)
-            mended = self._confirmed(more)
-            # What mends this case and not every one says nothing of what was not tried.
-            if mended or ledger.spent or not more or len(tried) + len(more) > ledger.effort.changes * _AGAIN:
-                return mended
-
-    def confirm(self, tried: Sequence[Tried]) -> bool:
-        """Hold what is right of further changes to every case; whether one mends every case."""
-        return self._confirmed([*tried, *rivals_beside(self.found, self.base, self.sources, tried, self.order)])
-
-    def _confirmed(self, tried: Sequence[Tried]) -> bool:
-        """Hold what makes the bench's case right to every case; whether one mends every case."""
-        found, trials, ledger = self.found, self.base.trials, self.found.ledger
-        right = [one for one in tried if one.outcome.verdict == "right"]
-        right = slid(trials, rendered_entries(found.bench.card, trials.case, found.bench.variant), right, ledger)
-        right = screened(trials, right, _others(found, self.base, self.cases), ledger)
-        answers = confirmed_from(found, self.base, right, self.cases, self.tell, self.launched)
-        self.launched = ()
-        self.tried += tried
-        self.answers += answers
-        if answers and answers[0].firm and answers[0].waste and not self.base.kept and not ledger.spent:
-            self.answers += self._instead_of(answers[0])
-        return any(one.firm for one in answers)
-
-    def _instead_of(self, best: Confirmed) -> list[Confirmed]:
-        """What mends every case as well, of what meets in the memory that an answer does something for nothing in."""
-        done = {one.ranked.change for one in self.tried}
-        rivals = rivals_in_memory(self.found, self.base, self.sources, best, self.order, done)
-        self.tried += rivals
-        right = [one for one in rivals if one.outcome.verdict == "right"]
-        some = [best.tried, *right] if right else []
-        return confirmed_from(self.found, self.base, some, self.cases, self.tell, ())
-
-
 def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     hunt = _begun(found, base, cases, tell)
@@ -194,7 +96,7 @@ def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress)
     return hunt.mended
 
 
-def _one_alone(hunt: _Hunt) -> None:
+def _one_alone(hunt: Hunt) -> None:
     """Where several changes mend together: one that does so alone is simpler, and where all are of values, a number."""
     found = hunt.found
     several = [*(one.ranked.change for one in found.steps), found.answers[0].tried.ranked.change]
@@ -203,11 +105,11 @@ def _one_alone(hunt: _Hunt) -> None:
         _solved(hunt)
 
 
-def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> _Hunt:
+def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> Hunt:
     trials = base.trials
     if base.kept:
         sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
-        return _Hunt(found, base, cases, tell, sources, order, (), ())
+        return Hunt(found, base, cases, tell, sources, order, (), ())
     shape = found.bench.variant.launch or found.bench.card.launch
     tell("ranking the changes of the source, and trying other launches")
     with ThreadPoolExecutor(1) as beside:  # the engine runs while this thread reads
@@ -218,15 +120,15 @@ def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -
         launched, smaller = (
             mending_launches(outcomes.result(), suspicion, shape, fewer=fewer) for fewer in (False, True)
         )
-    return _Hunt(found, base, cases, tell, sources, order, launched, smaller)
+    return Hunt(found, base, cases, tell, sources, order, launched, smaller)
 
 
-def _likeliest(hunt: _Hunt) -> bool:
+def _likeliest(hunt: Hunt) -> bool:
     """Changes by their rank: at first so many that what mends a good part is among them."""
     return hunt.look(hunt.order, hunt.base.most if hunt.base.kept else _EARLY)
 
 
-def _arithmetic(hunt: _Hunt) -> bool:
+def _arithmetic(hunt: Hunt) -> bool:
     """Where nobody said in which types a kernel computes: the types with which a change that brings nearly everything
     near makes it right, and the search anew with those."""
     found, base = hunt.found, hunt.base
@@ -245,7 +147,7 @@ def _arithmetic(hunt: _Hunt) -> bool:
     return False
 
 
-def _bypassed(hunt: _Hunt) -> bool:
+def _bypassed(hunt: Hunt) -> bool:
     """Changes and fillings of what the kernel no longer does with a change that may only hide what is wrong."""
     base, ledger = hunt.base, hunt.found.ledger
     hiding = [one for one in hunt.answers if one.right and one.frail and one.shape is None][:_HIDING]
@@ -259,7 +161,7 @@ def _bypassed(hunt: _Hunt) -> bool:
     return bool(ledger.effort.filled) and hunt.confirm(hunt.places(order).tried(ledger, hunt.tell, _FILLED))
 
 
-def _only_where(hunt: _Hunt) -> bool:
+def _only_where(hunt: Hunt) -> bool:
     """What mends this case and spoils or leaves others, made only where a condition holds."""
     found, base = hunt.found, hunt.base
     alone = [one.tried.ranked for one in hunt.answers if not one.right and one.shape is None]
@@ -274,7 +176,7 @@ def _only_where(hunt: _Hunt) -> bool:
     return hunt.confirm([Tried(one, outcome) for one, outcome in zip(order, outcomes, strict=True)])
 
 
-def _followed(hunt: _Hunt) -> bool:
+def _followed(hunt: Hunt) -> bool:
     """The likeliest changes beside one that mends this case and not every one, or a good part of it: of two mistakes,
     one may be found."""
     if hunt.found.ledger.effort.bugs == 1 or hunt.mended:
@@ -296,7 +198,7 @@ def _followed(hunt: _Hunt) -> bool:
     return any(_look(found, held, hunt.cases, hunt.tell) for held in bases)
 
 
-def _all(hunt: _Hunt) -> bool:
+def _all(hunt: Hunt) -> bool:
     """All other changes by their rank."""
     done = {one.ranked.change for one in hunt.tried}
     if not hunt.base.kept:  # what was followed may have spent all
@@ -307,23 +209,23 @@ def _all(hunt: _Hunt) -> bool:
     return right
 
 
-def _twice(hunt: _Hunt) -> bool:
+def _twice(hunt: Hunt) -> bool:
     """The same at two places."""
     return not hunt.mended and _by_pairs(hunt, "alike")
 
 
-def _two_likely(hunt: _Hunt) -> bool:
+def _two_likely(hunt: Hunt) -> bool:
     """Any two of the likeliest changes: of two mistakes that hide each other, neither alone mends a part."""
     several = hunt.found.ledger.effort.bugs > 1
     return several and not hunt.base.kept and not hunt.mended and _by_pairs(hunt, "likeliest")
 
 
-def _filled(hunt: _Hunt) -> bool:
+def _filled(hunt: Hunt) -> bool:
     """What else can be named at the likeliest places, alone or two of it under an operator."""
     return _sketched(hunt, _FILLED)
 
 
-def _solved(hunt: _Hunt) -> bool:
+def _solved(hunt: Hunt) -> bool:
     """A real number that is sought, at the likeliest places."""
     base, ledger = hunt.base, hunt.found.ledger
     if not ledger.effort.filled or ledger.spent:
@@ -332,12 +234,12 @@ def _solved(hunt: _Hunt) -> bool:
     return hunt.confirm(solved(base.trials, hunt.program(), hunt.sources, hunt.order, ledger))
 
 
-def _filled_further(hunt: _Hunt) -> bool:
+def _filled_further(hunt: Hunt) -> bool:
     """The same of all places."""
     return _sketched(hunt, 1.0)
 
 
-def _sketched(hunt: _Hunt, share: float) -> bool:
+def _sketched(hunt: Hunt, share: float) -> bool:
     ledger = hunt.found.ledger
     if not ledger.effort.filled:
         return False
@@ -351,7 +253,7 @@ def _sketched(hunt: _Hunt, share: float) -> bool:
             return False
 
 
-def _second_round(hunt: _Hunt) -> Sequence[Ranked]:
+def _second_round(hunt: Hunt) -> Sequence[Ranked]:
     """The changes of the second round that were not tried."""
     found, base = hunt.found, hunt.base
     if hunt.wider is None:
@@ -361,7 +263,7 @@ def _second_round(hunt: _Hunt) -> Sequence[Ranked]:
     return [one for one in hunt.wider if one.change not in done]
 
 
-def _less_likely_early(hunt: _Hunt) -> bool:
+def _less_likely_early(hunt: Hunt) -> bool:
     """The likeliest changes of the second round."""
     ledger = hunt.found.ledger
     if not ledger.effort.wider or ledger.spent or hunt.mended:
@@ -369,7 +271,7 @@ def _less_likely_early(hunt: _Hunt) -> bool:
     return hunt.look(_second_round(hunt)[:_TASTE])
 
 
-def _less_likely(hunt: _Hunt) -> bool:
+def _less_likely(hunt: Hunt) -> bool:
     """The changes of the second round."""
     base, ledger = hunt.base, hunt.found.ledger
     if ledger.effort.wider and not base.kept:
@@ -383,17 +285,17 @@ def _less_likely(hunt: _Hunt) -> bool:
     return right
 
 
-def _nearest(hunt: _Hunt) -> bool:
+def _nearest(hunt: Hunt) -> bool:
     """What mends most of the case kept, and the likeliest changes from there."""
     return _from_parts(hunt, _EARLY)
 
 
-def _deeper(hunt: _Hunt) -> bool:
+def _deeper(hunt: Hunt) -> bool:
     """What mends a part kept, and the search anew from there."""
     return _from_parts(hunt)
 
 
-def _from_parts(hunt: _Hunt, most: int | None = None) -> bool:
+def _from_parts(hunt: Hunt, most: int | None = None) -> bool:
     """The search anew from what mends a part, where it did not set out from before.
 
     Args:
@@ -415,25 +317,25 @@ def _from_parts(hunt: _Hunt, most: int | None = None) -> bool:
     return False
 
 
-def _two(hunt: _Hunt) -> bool:
+def _two(hunt: Hunt) -> bool:
     """Any two changes, the likeliest first."""
     several = hunt.found.ledger.effort.bugs > 1
     return several and not hunt.mended and _by_pairs(hunt)
 
 
-def _fewer_threads(hunt: _Hunt) -> bool:
+def _fewer_threads(hunt: Hunt) -> bool:
     """Fewer threads hide what they do to each other: that is an answer where the source has none."""
     return any(one.firm for one in confirmed_from(hunt.found, hunt.base, [], hunt.cases, hunt.tell, hunt.smaller))
 
 
-_STEPS: Sequence[Callable[[_Hunt], bool]] = (
+_STEPS: Sequence[Callable[[Hunt], bool]] = (
     _likeliest, _arithmetic, _bypassed, _only_where, _followed, _two_likely, _less_likely_early, _filled, _solved,
     _all, _only_where, _followed, _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two,
     _fewer_threads,
 )  # fmt: skip
 
 
-def _by_pairs(hunt: _Hunt, which: Which = "any") -> bool:
+def _by_pairs(hunt: Hunt, which: Which = "any") -> bool:
     """Search for two changes at once; whether two mend every case."""
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
     most = ledger.effort.pairs
@@ -443,9 +345,3 @@ def _by_pairs(hunt: _Hunt, which: Which = "any") -> bool:
         if ledger.spent or any(one.right for one in answers):
             return any(one.right for one in answers)
     return False
-
-
-def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:
-    """The cases that ran, but for the bench's own: those that are wrong as the source stands first."""
-    ran = [case for case in affordable(found, cases) if case.name != base.trials.case.name]
-    return sorted(ran, key=lambda case: found.baseline[case.name].passed)
