@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from wmmadiag.ops.formulas.tokens import Token, normalised, tokens_of
+from wmmadiag.ops.formulas.tokens import FormulaToken, normalised, tokens_of
 from wmmadiag.ops.formulas.tree import (
     Applied,
     Equation,
@@ -81,9 +81,9 @@ class _Parser:
         self.at = 0
         self.closing: list[str] = []  # signs that end what is being read: "|", ">"
 
-    def peek(self, ahead: int = 0) -> Token:
+    def peek(self, ahead: int = 0) -> FormulaToken:
         at = self.at + ahead
-        return self.tokens[at] if at < len(self.tokens) else Token("end", "", len(self.text), len(self.text), 9)
+        return self.tokens[at] if at < len(self.tokens) else FormulaToken("end", "", len(self.text), len(self.text), 9)
 
     def take(self, *texts: str) -> bool:
         if self.peek().kind in ("op", "name") and self.peek().text in texts:

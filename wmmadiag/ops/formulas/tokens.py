@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class FormulaToken:
     """A number, a name or a sign, with where it stands."""
 
     kind: str
@@ -32,11 +32,11 @@ def normalised(text: str) -> str:
     return _LIBRARY.sub("", "".join(_UNICODE.get(one, one) for one in text))
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[FormulaToken]:
     """The tokens of a text that is `normalised`."""
-    found, end = list[Token](), 0
+    found, end = list[FormulaToken](), 0
     for one in _TOKEN.finditer(text):
         said = one[0].rstrip("f") if one["number"] else one[0]
-        found.append(Token(str(one.lastgroup), said, one.start(), one.end(), one.start() - end))
+        found.append(FormulaToken(str(one.lastgroup), said, one.start(), one.end(), one.start() - end))
         end = one.end()
     return found
