@@ -144,6 +144,11 @@ def test_the_bound_holds_what_single_precision_gives_and_little_more(text, monke
     assert exact.e.max() < 1e-2 * np.abs(exact.v).max()
 
 
+def test_an_index_named_again_by_its_condition_counts_once():
+    once, twice = (said([f"y[m] = sum_{{{of}}} x[m, k]"], (M,), ("M",)) for of in ("k <= m", "k, k <= m"))
+    assert np.array_equal(once.v, twice.v) and np.array_equal(once.e, twice.e)
+
+
 def test_narrow_values_on_the_way_widen_the_bound():
     model = arithmetic({}, TYPES["f32"])
     text = ["y = relu(x) @ w^T"]

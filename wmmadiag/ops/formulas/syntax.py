@@ -237,7 +237,7 @@ class _Parser:
             return None
         # A sum goes over the product behind it; further sums are parts of that.
         body = self.product() if kind in ("sum", "mean", "avg") else self.unary()
-        return Summed(OVER[kind], tuple(labels), where, body)
+        return Summed(OVER[kind], tuple(dict.fromkeys(labels)), where, body)  # `sum_{k, k <= n}` names k twice
 
     def indices(self, closing: str) -> tuple[list[str], Expr | None]:
         """Labels up to a closing sign, with a condition among them: `j <= i`."""
