@@ -55,8 +55,8 @@ _OF_STD = {header: frozenset(names.split()) for header, names in _NAMES_OF_STD.i
 _READ = "-include"
 _NEXT_STEP = "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std, -X=WORD"
 _GONE = {
-    "texture": "texture references left CUDA with 12.0: fetch through a `cudaTextureObject_t`",
-    "surface": "surface references left CUDA with 12.0: write through a `cudaSurfaceObject_t`, or through a pointer",
+    "texture": "textures are not emulated: read through a pointer",
+    "surface": "surfaces are not emulated: write through a pointer",
 }
 """What the compiler misses → the next step where that is another one."""
 _NEWER = re.compile(r"only available from C\+\+(\d\d) onwards")

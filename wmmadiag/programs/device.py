@@ -26,7 +26,6 @@ from wmmadiag.programs.kernel_names import expression_of
 from wmmadiag.programs.link import linked, missing, original, private, through_pointers
 from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.symbols import Symbol
-from wmmadiag.programs.textures import as_calls
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
 
@@ -263,7 +262,7 @@ class DeviceHalf:
         known = dict(addresses)
         for number, one in enumerate(self.units):
             if number != unit and (missing(module) or (one.of_device and through_pointers(module))):
-                text = private(as_calls(self.compile(one, separately=True).ptx), number)
+                text = private(self.compile(one, separately=True).ptx, number)
                 other = parse(text, name=f"module {number}")
                 module, known = linked(module, other), self._places(other, number) | known
         module, own = self.parts.completed(module, missing(module) | absent)
@@ -277,7 +276,7 @@ class DeviceHalf:
         Args:
             unit: number of the source; None: PTX that the program brought, with the `addresses` of its variables.
         """
-        module = parse(as_calls(compilation.ptx), name=ptx_name(compilation.ptx), entry=entry.name)
+        module = parse(compilation.ptx, name=ptx_name(compilation.ptx), entry=entry.name)
         named: Mapping[str, tuple[str, ...]] = {}
         if unit is not None:
             addresses, named = self._places(module, unit), self.units[unit].kernels

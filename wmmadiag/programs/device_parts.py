@@ -6,15 +6,12 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from wmmadiag.compile.driver import compile_source
-from wmmadiag.compile.model import Compilation
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.programs.device_ptx import SEPARATELY
 from wmmadiag.programs.link import heap, linked, placeless
 from wmmadiag.programs.shipped import NATIVE
-from wmmadiag.programs.textures import OURS, TEXTURES
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.ir import Module
 
@@ -40,13 +37,10 @@ class DeviceParts:
 
     def completed(self, module: Module, absent: frozenset[str]) -> tuple[Module, Mapping[str, int]]:
         """A module with those of the functions that it lacks, and where their variables lie."""
-        places: Mapping[str, int] = {}
-        if absent & {"malloc", "free"}:
-            text, own = self._heap
-            module, places = linked(module, placeless(parse(text, name="heap.cu"))), {**places, **own}
-        if any(one.startswith(OURS) for one in absent):
-            module = linked(module, self._textures)
-        return module, places
+        if not absent & {"malloc", "free"}:
+            return module, {}
+        text, places = self._heap
+        return linked(module, placeless(parse(text, name="heap.cu"))), places
 
     def turn_heap(self, view: Callable[[int], int]) -> None:
         """Before a launch: what earlier ones freed may be given out by malloc.
@@ -61,13 +55,11 @@ class DeviceParts:
             if lists[one] & 0xFFFFFFFF == 0:
                 lists[one], lists[HEAP_LISTS + one] = lists[HEAP_LISTS + one], 0
 
-    def _compiled(self, source: Path) -> Compilation:
-        return compile_source(source, CompileOptions(arch=self.arch, extra=(SEPARATELY,)), use_cache=self.use_cache)
-
     @cached_property
     def _heap(self) -> tuple[str, dict[str, int]]:
         """What kernels call for memory, and where their variables lie."""
-        compilation = self._compiled(NATIVE / "device" / "heap.cu")
+        options = CompileOptions(arch=self.arch, extra=(SEPARATELY,))
+        compilation = compile_source(NATIVE / "device" / "heap.cu", options, use_cache=self.use_cache)
         size = self.heap_bytes()
         places = {
             "wmmadiag_heap": self.place("the heap of malloc in kernels", size.to_bytes(8, "little") + bytes(size))
@@ -76,8 +68,3 @@ class DeviceParts:
             if one.name not in places and one.size:
                 places[one.name] = self.place(one.name, bytes(one.size))
         return heap(compilation.ptx), places
-
-    @cached_property
-    def _textures(self) -> Module:
-        """What kernels call for textures and surfaces."""
-        return placeless(parse(self._compiled(TEXTURES).ptx, name=TEXTURES.name))

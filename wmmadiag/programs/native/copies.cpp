@@ -3,7 +3,6 @@
 
 #include <cstring>
 
-#include "arrays.hpp"
 #include "graph.hpp"
 #include "ordering.hpp"
 
@@ -68,9 +67,8 @@ cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t
     return cudaSuccess;
 }
 
-cudaError_t copy3d(const cudaMemcpy3DParms& asked, const char* what) {
-    auto p = asked;
-    if (const auto error = without_arrays(p, what); error != cudaSuccess) return error;
+cudaError_t copy3d(const cudaMemcpy3DParms& p, const char* what) {
+    if (p.srcArray != nullptr || p.dstArray != nullptr) return failed(cudaErrorInvalidResourceHandle);
     const auto at = [](const cudaPitchedPtr& memory, const cudaPos& pos, std::size_t z) {
         return static_cast<char*>(memory.ptr) + ((pos.z + z) * memory.ysize + pos.y) * memory.pitch + pos.x;
     };
@@ -173,22 +171,6 @@ cudaError_t queued(cudaStream_t stream, Work work, cudaGraphNodeType type = cuda
     return submit(stream, work, type);
 }
 
-// The same; a node that captures it knows what is copied or filled, for the program to ask.
-template <class Work>
-cudaError_t queued(cudaStream_t stream, Work work, const cudaMemcpy3DParms& copied) {
-    WMMADIAG_LOCKED;
-    const auto error = queued(stream, work);
-    if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) node->copied = copied;
-    return error;
-}
-template <class Work>
-cudaError_t queued(cudaStream_t stream, Work work, const cudaMemsetParams& filled) {
-    WMMADIAG_LOCKED;
-    const auto error = queued(stream, work, cudaGraphNodeTypeMemset);
-    if (auto* node = captured_node(stream); node != nullptr && error == cudaSuccess) node->filled = filled;
-    return error;
-}
-
 // A copy as a call asks for it.
 std::function<cudaError_t()> copying(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, const char* what) {
     WMMADIAG_LOCKED;
@@ -218,7 +200,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
     return waiting(nullptr, copying(to, from, bytes, kind, "cudaMemcpy"));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(stream, copying(to, from, bytes, kind, "cudaMemcpyAsync"), rows(to, bytes, from, bytes, bytes, 1, kind));
+    return queued(stream, copying(to, from, bytes, kind, "cudaMemcpyAsync"));
 }
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
     return waiting(nullptr, [=] { return copy(to, from, bytes, cudaMemcpyDefault, "cudaMemcpyPeer"); });
@@ -232,20 +214,16 @@ cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(
-        stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); },
-        rows(to, to_pitch, from, from_pitch, width, height, kind));
+    return queued(stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); });
 }
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
     return filled(to, queued(nullptr, filling(to, value, bytes, "cudaMemset"), cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-    return queued(stream, filling(to, value, bytes, "cudaMemsetAsync"), cudaMemsetParams{to, bytes, static_cast<unsigned>(value), 1, bytes, 1});
+    return queued(stream, filling(to, value, bytes, "cudaMemsetAsync"), cudaGraphNodeTypeMemset);
 }
 cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t stream) {
-    return queued(
-        stream, [=] { return fill2d(to, pitch, value, width, height, "cudaMemset2D"); },
-        cudaMemsetParams{to, pitch, static_cast<unsigned>(value), 1, width, height});
+    return queued(stream, [=] { return fill2d(to, pitch, value, width, height, "cudaMemset2D"); }, cudaGraphNodeTypeMemset);
 }
 cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
     return filled(to, cudaMemset2DAsync(to, pitch, value, width, height, nullptr));
@@ -255,7 +233,7 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
     return waiting(nullptr, [p = *p] { return copy3d(p, "cudaMemcpy3D"); });
 }
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
-    return queued(stream, [p = *p] { return copy3d(p, "cudaMemcpy3DAsync"); }, *p);
+    return queued(stream, [p = *p] { return copy3d(p, "cudaMemcpy3DAsync"); });
 }
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, cudaStream_t stream) {
     return queued(stream, [=] {

@@ -33,7 +33,7 @@ std::byte* begin_of(CUmemorytype type, const void* host_memory, CUdeviceptr devi
 
 CUresult copy_2d(const CUDA_MEMCPY2D* p, bool waits, CUstream stream) {
     if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY || p->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-        return refused("cuMemcpy2D", "arrays of the driver's interface are not emulated", "make them by cudaMallocArray", CUDA_ERROR_NOT_SUPPORTED);
+        return refused("cuMemcpy2D", "arrays are not emulated", "copy to plain memory", CUDA_ERROR_NOT_SUPPORTED);
     }
     const auto from_pitch = p->srcPitch != 0 ? p->srcPitch : p->WidthInBytes, to_pitch = p->dstPitch != 0 ? p->dstPitch : p->WidthInBytes;
     const auto* from = begin_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, from_pitch);

@@ -20,13 +20,6 @@ struct Node {
     bool enabled = true;
     LaunchWay way;                  // of a kernel
     cudaKernelNodeParams kernel{};  // of a kernel; the addresses of its arguments are in `addresses`
-    cudaMemcpy3DParms copied{};     // of a copy, of a fill, of a call of the host: for the program to ask
-    cudaMemsetParams filled{};
-    cudaHostNodeParams called{};
-    std::shared_ptr<Graph> child;                    // that it is made of
-    cudaEvent_t event = nullptr;                     // that it records, or waits for
-    cudaMemAllocNodeParams allocation{};             // memory that it makes, or gives back (`dptr` alone)
-    std::map<int, cudaLaunchAttributeValue> wishes;  // of a kernel, by their attributes, for the program to ask
     std::vector<std::byte> arguments;
     std::vector<void*> addresses;
     Clock clock;               // after its last run
@@ -35,7 +28,7 @@ struct Node {
 
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
-    std::vector<std::shared_ptr<void>> held;  // objects of the program's that live as long as it
+    std::vector<std::shared_ptr<void>> held;  // memory of its own
 
     Node* add(cudaGraphNodeType type, std::function<cudaError_t()> work, std::vector<Node*> after);
     std::shared_ptr<Graph> copy() const;
@@ -55,7 +48,6 @@ void join(Capture& to, const Capture& from);
 
 struct GraphHandle {
     std::shared_ptr<Graph> graph;
-    unsigned long long flags = 0;  // that it was instantiated with
 };
 cudaGraph_t handle_of(std::shared_ptr<Graph> graph);
 

@@ -20,18 +20,11 @@ inline std::vector<Node*> nodes_of(const cudaGraphNode_t* nodes, std::size_t cou
 cudaError_t added(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraphNodeType type, GraphWork work);
 // The work of a kernel's node; what the program gave is kept, for the program to ask.
 cudaError_t set_kernel(Node& node, const cudaKernelNodeParams& p);
-cudaError_t set_launch(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared);
 // Gives a node, or the copy of it that is instantiated, other work.
 cudaError_t changed(Node* node, GraphWork work);
 cudaError_t changed(Node* node, const cudaMemcpy3DParms& p);
 cudaError_t changed(Node* node, const cudaMemsetParams& p);
 cudaError_t changed(Node* node, const cudaHostNodeParams& p);
 cudaError_t changed(Node* node, const std::shared_ptr<Graph>& child);
-// A node that records an event, or waits for one, by its type.
-cudaError_t changed(Node* node, cudaEvent_t event);
-// The work that is running does so.
-cudaError_t records(cudaEvent_t event);
-cudaError_t waits(cudaEvent_t event);
-bool is_event(cudaEvent_t event);
 
 }  // namespace wmmadiag

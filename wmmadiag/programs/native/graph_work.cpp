@@ -96,18 +96,15 @@ cudaError_t added(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t*
     return status();
 }
 
-cudaError_t set_launch(Node& node, const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared) {
-    GraphWork work;
-    if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, node.way, work); error != cudaSuccess) return error;
-    describe(node, kernel, grid, block, arguments, shared, node.way);
-    return changed(&node, work);
-}
-
 cudaError_t set_kernel(Node& node, const cudaKernelNodeParams& p) {
     if (p.kernelParams == nullptr) return failed(p.extra != nullptr ? cudaErrorNotSupported : cudaErrorInvalidValue);
     KernelInfo kernel;
     if (const auto error = kernel_at(p.func, kernel); error != cudaSuccess) return error;
-    return set_launch(node, kernel, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes);
+    GraphWork work;
+    if (const auto error = prepared_launch(kernel, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes, node.way, work); error != cudaSuccess)
+        return error;
+    describe(node, kernel, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes, node.way);
+    return changed(&node, work);
 }
 
 cudaError_t changed(Node* node, GraphWork work) {
@@ -120,15 +117,12 @@ cudaError_t changed(Node* node, GraphWork work) {
     return status();
 }
 cudaError_t changed(Node* node, const cudaMemcpy3DParms& p) {
-    if (node != nullptr) node->copied = p;
     return changed(node, [p] { return copy3d(p, "a graph's memcpy node"); });
 }
 cudaError_t changed(Node* node, const cudaMemsetParams& p) {
-    if (node != nullptr) node->filled = p;
     return changed(node, [p] { return fill_elements(p, "a graph's memset node"); });
 }
 cudaError_t changed(Node* node, const cudaHostNodeParams& p) {
-    if (node != nullptr) node->called = p;
     return changed(node, [p] {
         calls_host();
         p.fn(p.userData);
@@ -136,7 +130,6 @@ cudaError_t changed(Node* node, const cudaHostNodeParams& p) {
     });
 }
 cudaError_t changed(Node* node, const std::shared_ptr<Graph>& child) {
-    if (node != nullptr) node->child = child;
     return changed(node, [child] { return run(*child); });
 }
 

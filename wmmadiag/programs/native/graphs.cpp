@@ -227,7 +227,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGra
     return status();
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long) {
     WMMADIAG_LOCKED;
     auto made = graph_of(graph)->copy();
     const auto order = made->ordered();
@@ -241,13 +241,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigne
     if (!chain)
         for (auto* one : order) one->number = next_number();
     *to = reinterpret_cast<cudaGraphExec_t>(handle_of(made));
-    reinterpret_cast<GraphHandle*>(*to)->flags = flags;
-    return status();
-}
-cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t graph, unsigned long long* flags) {
-    WMMADIAG_LOCKED;
-    if (graph == nullptr || flags == nullptr) return failed(cudaErrorInvalidValue);
-    *flags = reinterpret_cast<GraphHandle*>(graph)->flags;
     return status();
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) {

@@ -110,9 +110,6 @@ Clock finish() {
     return now.clock;
 }
 
-const Clock& comes_before() { return running().clock; }
-void comes_after(const Clock& known) { join(running().clock, known); }
-
 void touches(const void* pointer, std::uint64_t bytes, Touch touch) {
     if (!running().begun || allocation_at(pointer) == nullptr) return;
     const auto begin = reinterpret_cast<std::uint64_t>(pointer);

@@ -45,9 +45,6 @@ std::string stream_name(std::uint64_t stream);
 // One at a time: work runs when it is submitted.
 void start(std::uint64_t stream, const Clock& before);
 Clock finish();
-// What comes before the piece of work that is running; and something that does, too.
-const Clock& comes_before();
-void comes_after(const Clock& known);
 // All that was submitted to any stream.
 Clock submitted();
 // What the piece of work that is running touches, and what it is called.

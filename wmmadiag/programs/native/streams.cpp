@@ -75,9 +75,10 @@ wmmadiag::Clock before(const Stream& one) {
 }
 
 // An event of a graph's own, not of the capture.
-cudaError_t capture_event(cudaStream_t stream, cudaEvent_t event, cudaGraphNodeType type) {
-    if (const auto error = wmmadiag::submit(stream, {}, type); error != cudaSuccess) return error;
-    return wmmadiag::changed(wmmadiag::captured_node(stream), event);
+cudaError_t of_graph(const char* call) {
+    wmmadiag::report("launch", "unsupported", "error", std::string(call) + ": events outside of the graph that is captured are not emulated",
+                     "leave the flag out: the event is then the capture's own");
+    return failed(cudaErrorNotSupported);
 }
 
 void host_waits_for(const wmmadiag::Clock& clock) {
@@ -150,25 +151,6 @@ void waited(bool all) {
 
 void waited_for(cudaStream_t stream) {
     if (const auto* one = stream_of(stream); one != nullptr) host_waits_for(before(*one));
-}
-
-bool is_event(cudaEvent_t event) { return event_of(event) != nullptr; }
-
-cudaError_t records(cudaEvent_t event) {
-    auto* one = event_of(event);
-    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
-    one->capturing = {};
-    one->recorded = true;
-    one->at = instructions();
-    one->clock = comes_before();
-    return cudaSuccess;
-}
-
-cudaError_t waits(cudaEvent_t event) {
-    const auto* one = event_of(event);
-    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
-    comes_after(one->clock);
-    return cudaSuccess;
 }
 
 bool several_streams() { return handles().created > 0; }
@@ -259,7 +241,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     auto* one = stream_of(stream);
     const auto* waited = event_of(event);
     if (one == nullptr || waited == nullptr) return failed(cudaErrorInvalidResourceHandle);
-    if (one->capturing && (flags & cudaEventWaitExternal) != 0) return capture_event(stream, event, cudaGraphNodeTypeWaitEvent);
+    if (one->capturing && (flags & cudaEventWaitExternal) != 0) return of_graph("cudaStreamWaitEvent");
     join(one->clock, waited->clock);
     if (waited->capturing) wmmadiag::join(one->capturing, waited->capturing);  // the other stream joins the capture
     return status();
@@ -324,7 +306,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
     WMMADIAG_LOCKED;
     if ((flags & cudaEventRecordExternal) == 0 || capture_of(stream) == nullptr) return cudaEventRecord(event, stream);
-    return capture_event(stream, event, cudaGraphNodeTypeEventRecord);
+    return of_graph("cudaEventRecordWithFlags");
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     WMMADIAG_LOCKED;
