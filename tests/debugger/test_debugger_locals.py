@@ -1,4 +1,4 @@
-"""Local variables: by their definition, in registers, and what cannot be told."""
+"""Local variables: of a source that keeps them, and how the prompt comes to that."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from debugged import line_of, small
 import wmmadiag
 from wmmadiag.debugger import Session
 from wmmadiag.debugger.interpreter import Interpreter
+from wmmadiag.debugger.kept import kept
 from wmmadiag.debugger.text import number
 from wmmadiag.errors import ConfigurationError
 
@@ -21,6 +22,7 @@ constexpr int PAD = 8;
 extern "C" __global__ void small(const float* x, float* out, int n)
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    constexpr int half = TILE / 2;
     int row = warp * TILE + (lane >> 1), last = min(n, TILE * 4) - 1;
     const bool even = (lane & 1) == 0;
     const unsigned wrapped = (threadIdx.x - 5) / 2;
@@ -34,7 +36,10 @@ extern "C" __global__ void small(const float* x, float* out, int n)
     }
     const float squared = sum * sum + x[row];
     other = squared / (1.0f + sum);
-    out[threadIdx.x] = other + (even ? squared : pitch + last) + moving + wrapped;
+    int left = half;
+    int* to = &left;
+    *to += lane;
+    out[threadIdx.x] = other + (even ? squared : pitch + last) + moving + wrapped + left;
 }
 """
 
@@ -50,46 +55,67 @@ def values(session: Session, name: str) -> Any:
     return session.variable(name).values
 
 
-def test_what_is_defined_once_follows_from_its_definition(session: Session) -> None:
+def test_variables_are_told_of_a_source_that_keeps_them_alone(session: Session) -> None:
+    with pytest.raises(ConfigurationError, match="nothing tells where it is") as told:
+        session.variable("row")
+    assert "keep" in told.value.hint
+    made = kept(session)
     lane = np.arange(32)
-    assert (values(session, "row") == 16 + lane // 2).all()
-    assert (values(session, "last") == 63).all() and (values(session, "pitch") == 72).all()
-    assert (values(session, "even") == (lane % 2 == 0)).all()
-    assert not session.variable("row").registers
-    session.select(warp=0, lane=3)
-    assert (values(session, "row") == lane // 2).all()
+    assert (values(made, "row") == 16 + lane // 2).all() and (values(made, "half") == 8).all()
+    assert (values(made, "last") == 63).all() and (values(made, "pitch") == 72).all()
+    assert (values(made, "even") == (lane % 2 == 0)).all()
+    assert (values(made, "wrapped") == (27 + lane) // 2).all()
+    assert (values(made, "moving") == np.where(lane > 3, lane + 2, lane)).all()
+    made.select(warp=0, lane=3)
+    assert (values(made, "row") == lane // 2).all()
+    assert (values(made, "wrapped") == (lane - 5) % 2**32 // 2).all()
+
+
+def test_the_prompt_keeps_them_once_one_is_asked_for_and_its_breakpoints_stay(session: Session) -> None:
+    prompt = Interpreter(session)
+    prompt.run("break 16 warp 1")
+    prompt.run("watch out[40]")
+    prompt.run("disable 2")
+    reply = prompt.run("print row")
+    assert "times differ" in reply.text and "as it was after line 8" in reply.text and len(reply.data["values"]) == 32
+    assert prompt.session is not session and prompt.session.moment.warp == 1
+    points = prompt.breakpoints.all
+    assert [(n, one.words, one.enabled) for n, one in points.items()] == [
+        (1, "line 16, warp 1", True),
+        (2, "write to out[40]", False),
+    ]
+    assert "times differ" not in prompt.run("print squared").text
+    prompt.run("enable 2")
+    assert "breakpoint 2: write to out[40]" in prompt.run("continue").text
+    again = Interpreter(session, keeps=False)
+    with pytest.raises(ConfigurationError, match="nothing tells"):
+        again.run("print row")
+
+
+def test_what_something_else_may_write_the_compiler_reads(session: Session) -> None:
+    prompt = Interpreter(kept(session))
+    with pytest.raises(ConfigurationError, match="no copy of it") as told:
+        prompt.run("print left")
+    assert "print +left" in told.value.hint
+    prompt.session.select(warp=1, lane=5)
+    assert prompt.run("print +left").data["value"] == 13
 
 
 def test_a_pointer_is_the_element_that_it_leads_to(session: Session) -> None:
     prompt = Interpreter(session)
     session.select(warp=1, lane=3)
     with pytest.raises(ConfigurationError, match="no variable 'TILE'") as told:
-        prompt.run("print x + row * 2 - TILE")
+        prompt.run("print x + 2 - TILE")
     assert "after `keep` macros" in told.value.hint
-    reply = prompt.run("print x + row * 2 - 16")  # row is 17, an element has four bytes
-    start = session.arrays.parts["x"][0].start
-    assert reply.text == f"x + row * 2 - 16 = {start + 18 * 4:#x}, x[18]" and reply.data["element"] == "x[18]"
     assert prompt.run("print 3 + x").data["element"] == "x[3]"
+    start = session.arrays.parts["x"][0].start
     assert prompt.run("print x - 1").data == {"name": "x - 1", "value": start - 4}  # leads to nothing
-    assert prompt.run("print (x + row) - x").data["value"] == 17 and prompt.run("print x + 1 > x").data["value"] == 1
+    assert prompt.run("print (x + 17) - x").data["value"] == 17 and prompt.run("print x + 1 > x").data["value"] == 1
     with pytest.raises(ConfigurationError, match=r"cannot be computed.*'pointer' and 'int'"):
         prompt.run("print x * 2")
-    prompt.run("keep")
+    reply = prompt.run("print x + row * 2 - 16")  # row is 17, an element has four bytes
+    assert reply.text.endswith(f"x + row * 2 - 16 = {start + 18 * 4:#x}, x[18]") and reply.data["element"] == "x[18]"
     assert prompt.run("print x + TILE").data["element"] == "x[16]"
-
-
-def test_unsigned_arithmetic_wraps_as_the_kernels_does(session: Session) -> None:
-    assert (values(session, "wrapped") == (27 + np.arange(32)) // 2).all()
-    session.select(warp=0)
-    assert (values(session, "wrapped") == (np.arange(32) - 5) % 2**32 // 2).all()
-
-
-def test_what_code_changes_is_not_evaluated(session: Session) -> None:
-    session.select(warp=0)
-    try:
-        assert session.variable("moving").registers
-    except ConfigurationError as error:
-        assert "optimised away" in error.message or "run no instruction" in error.message
 
 
 def test_types_and_template_arguments_are_the_compilers(tmp_path: Path) -> None:
@@ -112,6 +138,7 @@ extern "C" __global__ void small(const float* x, float* out, int n)
 }
 """,
     )
+    session = kept(session)
     session.run_to(line=line_of(session, "sum += x"), warp=1)
     at = (32 + np.arange(32)) * 136 // 16
     assert (values(session, "at") == at).all()
@@ -120,40 +147,25 @@ extern "C" __global__ void small(const float* x, float* out, int n)
     assert session.variable("wide").type == "const Wide"
 
 
-def test_what_a_statement_left_in_a_register(session: Session) -> None:
-    total = np.float32(0)
-    x = session.case.inputs()["x"]
-    for one in x:
-        total = np.float32(total * np.float32(0.5) + one)
-    found = session.variable("sum")
-    assert np.allclose(found.values, total, rtol=1e-5) and found.line == line_of(session, "sum = sum *")
-    row = 16 + np.arange(32) // 2
-    assert np.allclose(values(session, "squared"), total * total + x[row], rtol=1e-5)
-
-
 def test_a_variable_changes_while_the_warp_goes_on(session: Session) -> None:
+    session = kept(session)
+    total, x = np.float32(0), session.case.inputs()["x"]
+    sums = [total]
+    for one in x:
+        sums.append(np.float32(sums[-1] * np.float32(0.5) + one))
+    assert np.allclose(values(session, "sum"), sums[-1], rtol=1e-5)
+    row = 16 + np.arange(32) // 2
+    assert np.allclose(values(session, "squared"), sums[-1] ** 2 + x[row], rtol=1e-5)
     session.seek(0)
     with pytest.raises(ConfigurationError, match="run no instruction that assigns 'squared'"):
         session.variable("squared")
-    x = session.case.inputs()["x"]
-    sums = [np.float32(0)]
-    for one in x:
-        sums.append(np.float32(sums[-1] * np.float32(0.5) + one))
-    seen = []
-    for _ in range(3):
+    for rounds in range(1, 4):
         session.run_to(line=line_of(session, "if (sum > 1e30f)"), warp=0)
-        value = values(session, "sum")
-        assert (value == value[0]).all()
-        seen.append(int(np.argmin(np.abs(np.array(sums) - value[0]))))
-        assert np.isclose(value[0], sums[seen[-1]], rtol=1e-5)
-    assert seen == sorted(set(seen))
+        assert np.allclose(values(session, "sum"), sums[rounds], rtol=1e-5)
 
 
-def test_as_text_and_unknown_names(session: Session) -> None:
+def test_unknown_names(session: Session) -> None:
     interpreter = Interpreter(session)
-    assert "by its definition, line 7" in interpreter.run("print row").text
-    reply = interpreter.run("print squared")
-    assert "taken from %f" in reply.text and len(reply.data["values"]) == 32
     assert "row" in interpreter.run("info variables").text and "squared" in interpreter.completions("print squ")
     with pytest.raises(ConfigurationError, match="no variable 'squred'") as error:
         interpreter.run("print squred")

@@ -78,7 +78,6 @@ def test_what_is_shown(interpreter: Interpreter, words: str) -> None:
         ("watch", "watch what?", "watch sK"),
         ("print", "print what?", ""),
         ("print s.valeus", "a fragment has no 'valeus'", "did you mean 'values'?"),
-        ("print first_query", "first_query = 0 in all lanes", "by its definition"),
         ("print first_qery", "no variable 'first_qery'", "did you mean 'first_query'?"),
         ("step x", "is not a count", ""),
         ("delete 7", "no breakpoint 7", "there are: none"),

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from wmmadiag.debugger.departure import Departure
 from wmmadiag.debugger.fragment_view import FragmentView
+from wmmadiag.debugger.kept import kept
 from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import Target, open_target
 
-__all__ = ["Departure", "FragmentView", "Moment", "Session", "Target", "open_target"]
+__all__ = ["Departure", "FragmentView", "Moment", "Session", "Target", "kept", "open_target"]

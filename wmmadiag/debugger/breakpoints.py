@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from wmmadiag.debugger.conditions import ANY, Conditions
@@ -19,6 +19,7 @@ class Breakpoint:
     number: int  # its name
     words: str  # "line 86", "watch sK[3][5]"
     conditions: Conditions  # when
+    again: Callable[[Session], Conditions]  # … in another session on the same source
     temporary: bool = False  # it goes away when it is met
     enabled: bool = True  # whether it counts
     hits: int = 0  # how often it was met
@@ -40,12 +41,19 @@ class Breakpoints:
     all: dict[int, Breakpoint] = field(default_factory=dict)
     _next: int = 1
 
-    def add(self, words: str, conditions: Conditions, *, temporary: bool = False, element: str = "") -> Breakpoint:
+    def add(
+        self, words: str, when: Callable[[Session], Conditions], *, temporary: bool = False, element: str = ""
+    ) -> Breakpoint:
         """A new one."""
-        made = Breakpoint(self._next, words, conditions, temporary, element=element)
+        made = Breakpoint(self._next, words, when(self.session), when, temporary, element=element)
         self.all[made.number] = made
         self._next += 1
         return made
+
+    def moved(self, session: Session) -> Breakpoints:
+        """The same in another session on the same source."""
+        points = {number: replace(one, conditions=one.again(session)) for number, one in self.all.items()}
+        return Breakpoints(session, points, self._next)
 
     def get(self, number: int) -> Breakpoint:
         """One by its number.

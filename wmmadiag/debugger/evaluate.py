@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from wmmadiag.debugger.fragment_view import FragmentView
-from wmmadiag.debugger.local_variables import Local
+from wmmadiag.debugger.local_variables import Local, UncopiedError
 from wmmadiag.debugger.session import Session
 from wmmadiag.errors import ConfigurationError
 
@@ -147,14 +147,15 @@ def _named(session: Session, node: ast.expr, text: str) -> int | float | _Pointe
         value: Any = session.fragment(name + "".join(f"[{one}]" for one in indices[:-2]))
         indices = indices[-2:]
     else:
-        value = session.variable(name)
+        try:
+            value = session.variable(name)
+        except UncopiedError:  # the compiler reads it where the source could
+            raise _Compiled from None
     if isinstance(value, FragmentView):
         if len(indices) != 2:
             raise ConfigurationError(f"'{name}' is a fragment", hint=f"an element of it: {name}[0][0], row and column")
         value = value.values
     if isinstance(value, Local):
-        if value.values is None:
-            raise ConfigurationError(f"several registers may hold '{name}'", hint=f"`print {name}` shows them")
         value = value.values[session.lane]
     array = np.asarray(value)
     if array.ndim != len(indices):

@@ -184,10 +184,10 @@ class Inspection(FragmentInspection):
     def variable(self, name: str) -> Any:
         """A variable by its name in the source: fragment, array, kernel argument, threadIdx.x and its like, or local.
 
-        A local variable is a `Local`: what the definition that the warp executed last left in registers.
+        A local variable is a `Local`, of a session whose source keeps them (`wmmadiag.debugger.kept`).
 
         Raises:
-            ConfigurationError: it is none of these, it was optimised away, or the warp has not assigned it yet.
+            ConfigurationError: it is none of these, it is not kept, or the warp has not assigned it yet.
         """
         if name in self.fragment_names:
             return self.fragment(name)

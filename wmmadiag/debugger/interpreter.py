@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from wmmadiag.debugger.breakpoints import Breakpoints
 from wmmadiag.debugger.commands import breaking, loading, looking, running
 from wmmadiag.debugger.commands.command import Command, Reply
+from wmmadiag.debugger.local_variables import NotKeptError
 from wmmadiag.debugger.position import Moment
 from wmmadiag.debugger.session import Session
 from wmmadiag.errors import ConfigurationError, did_you_mean
@@ -19,13 +21,15 @@ class Interpreter:
 
     Attributes:
         session: what they are about.
+        keeps: whether the source is compiled anew once a local variable is asked for, so that they keep their values.
         breakpoints: where it stops.
         listed: the line that `list` showed last; repeated: whether an empty line repeats the command.
         looked_behind: the moment at which `why` was asked last, and how many dependences it went.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, keeps: bool = True) -> None:
         self.session = session
+        self.keeps = keeps
         self.breakpoints = Breakpoints(session)
         self.listed: int | None = None
         self.repeated = False
@@ -82,7 +86,14 @@ class Interpreter:
         words = _words(text)
         command = self.find(words[0])
         self._last = text if command.repeats else ""
-        return command.run(self, words[1:])
+        try:
+            return command.run(self, words[1:])
+        except NotKeptError:
+            if not self.keeps:
+                raise
+            told = loading.keep(self)
+            reply = command.run(self, words[1:])
+            return replace(reply, text=f"{told.text}\n{reply.text}")
 
     def completions(self, text: str) -> Sequence[str]:
         """Words that may stand at the end of a line that has been begun."""

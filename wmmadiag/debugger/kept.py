@@ -28,6 +28,7 @@ from wmmadiag.csource.nodes import field as part_of
 from wmmadiag.csource.writes import Write
 from wmmadiag.debugger.declared import DeclaredFile, DeclaredLocal
 from wmmadiag.debugger.kept_values import copied
+from wmmadiag.debugger.local_variables import NotKeptError
 from wmmadiag.debugger.session import Session
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
@@ -137,7 +138,7 @@ class _Marked:
     def keep(self, local: DeclaredLocal, name: str) -> bool:
         """Mark each place at which a variable may get a value; False where they are not all known."""
         variable = local.variable
-        elsewhere = variable.dimensions or variable.shared or variable.constant or variable.reference
+        elsewhere = variable.dimensions or variable.shared or variable.reference
         if elsewhere or "static" in variable.words or self._escapes(local):
             return False
         mark = f" WMMADIAG_KEEP({name}, {variable.name})"
@@ -308,10 +309,11 @@ def evaluated(session: Session, text: str) -> Any:
     there, and run in a launch of its own up to the same time that the warp comes there.
 
     Raises:
-        ConfigurationError: the variables are not kept, the compiler refuses it, or it is no number.
+        NotKeptError: the session's source is compiled as it is.
+        ConfigurationError: the compiler refuses it, or it is no number.
     """
     if not session.target.kept:
-        raise ConfigurationError(
+        raise NotKeptError(
             f"'{text}' is more than arithmetic on names and elements",
             hint="`keep` compiles the source so that any expression can be asked for",
         )

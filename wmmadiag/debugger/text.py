@@ -165,16 +165,7 @@ def _shortened(words: NDArray[Any]) -> NDArray[Any]:
 def local_text(local: Local) -> str:
     """A local variable, and where its value is from."""
     where = f"line {local.line}: {local.code}"
-    if local.values is not None and local.kept:
-        return f"{lanes_text(local.name, local.values, local.lanes)}\n    as it was after {where}"
-    if local.values is not None and not local.registers:
-        return f"{lanes_text(local.name, local.values)}\n    by its definition, {where}"
-    if local.values is None:
-        every = "\n".join(register_text(one) for one in local.registers)
-        which = "one of these" if len(local.registers) > 1 else "this predicate or its negation"
-        return f"{local.name}: {which}, as far as the source tells\n{every}\n    {where}"
-    name = local.registers[0].name
-    return f"{lanes_text(local.name, local.values)}\n    taken from {name}, the result of {where}"
+    return f"{lanes_text(local.name, local.values, local.lanes)}\n    as it was after {where}"
 
 
 def register_text(register: RegisterView) -> str:

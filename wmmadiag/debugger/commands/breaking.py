@@ -12,30 +12,27 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.interpreter import Interpreter
+    from wmmadiag.debugger.session import Session
 
 _WHERE = "LINE | FILE:LINE | FUNCTION | tensor | nan  [block N] [warp N]"
 
 
-def stop_conditions(interpreter: Interpreter, words: Sequence[str]) -> tuple[str, Conditions]:
+def stop_conditions(session: Session, words: Sequence[str]) -> tuple[str, Conditions]:
     """What `break` is given, in words and as conditions.
 
     Raises:
         ConfigurationError: it is no place to stop.
     """
-    session = interpreter.session
     rest, block, warp = list(words), None, None
     while len(rest) > 2 and rest[-2] in ("block", "warp"):
         number, which = whole(rest.pop(), "number"), rest.pop()
         block, warp = (number, warp) if which == "block" else (block, number)
     where = rest[0] if rest else ""
     only = "".join(f", {name} {n}" for name, n in (("block", block), ("warp", warp)) if n is not None)
+    if not where:
+        raise ConfigurationError("break where?", hint=f"break {_WHERE}")
     if len(rest) > 1:
         raise ConfigurationError(f"'{' '.join(rest)}' is no place", hint=f"break {_WHERE}")
-    if not where:
-        moment = session.moment
-        if moment.place is None:
-            raise ConfigurationError("break where?", hint=f"break {_WHERE}")
-        where = f"{moment.place.file}:{moment.place.line}"
     if where == "tensor":
         return f"tensor-core operation{only}", session.conditions(tensor=True, block=block, warp=warp)
     if where == "nan":
@@ -51,9 +48,11 @@ def stop_conditions(interpreter: Interpreter, words: Sequence[str]) -> tuple[str
 
 
 def _break(interpreter: Interpreter, words: Sequence[str], *, temporary: bool = False) -> Reply:
-    what, conditions = stop_conditions(interpreter, words)
-    made = interpreter.breakpoints.add(what, conditions, temporary=temporary)
-    places = sum(map(bool, conditions.before))
+    place = interpreter.session.moment.place
+    words = words or ([] if place is None else [f"{place.file}:{place.line}"])
+    what, _ = stop_conditions(interpreter.session, words)
+    made = interpreter.breakpoints.add(what, lambda one: stop_conditions(one, words)[1], temporary=temporary)
+    places = sum(map(bool, made.conditions.before))
     more = f" ({places} places)" if places > 1 else ""
     return Reply(f"breakpoint {made.number}: {what}{more}", {"number": made.number, "where": what})
 
@@ -67,9 +66,10 @@ def _watch(interpreter: Interpreter, words: Sequence[str], *, reads: bool = Fals
         block = whole(rest[-1], "block")
         rest = rest[:-2]
     element = interpreter.session.arrays.element(" ".join(rest))
-    conditions = interpreter.session.conditions(watch=" ".join(rest), block=block, reads=reads)
     what = f"{'access to' if reads else 'write to'} {element.text}"
-    made = interpreter.breakpoints.add(what, conditions, element=element.text)
+    made = interpreter.breakpoints.add(
+        what, lambda one: one.conditions(watch=" ".join(rest), block=block, reads=reads), element=element.text
+    )
     return Reply(f"breakpoint {made.number}: {what}", {"number": made.number, "where": what})
 
 

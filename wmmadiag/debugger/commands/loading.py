@@ -51,16 +51,18 @@ def _case(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     return _loaded(interpreter, target.other(case=words[0]))
 
 
-def _keep(interpreter: Interpreter, words: Sequence[str]) -> Reply:
+def keep(interpreter: Interpreter, words: Sequence[str] = ()) -> Reply:
+    """Go on with the same source, compiled so that its variables keep their values."""
     from wmmadiag.debugger.kept import kept
 
     if words:
         raise ConfigurationError(f"keep takes no '{words[0]}'", hint="keep")
-    points = [one.words for one in interpreter.breakpoints.all.values()]
-    interpreter.load(kept(interpreter.session))
-    moment = interpreter.session.moment
-    again = f"; break again: {', '.join(points)}" if points else ""
-    text = f"compiled so that variables keep their values: times differ{again}\n{moment_text(moment)}"
+    session = kept(interpreter.session)
+    points = interpreter.breakpoints.moved(session)
+    interpreter.load(session)
+    interpreter.breakpoints = points
+    moment = session.moment
+    text = f"compiled so that variables keep their values: times differ\n{moment_text(moment)}"
     return Reply(text, moment_data(moment) | {"kept": len(interpreter.session.target.kept)})
 
 
@@ -71,6 +73,6 @@ def _cases(interpreter: Interpreter) -> Sequence[str]:
 GROUP = "what to debug"
 COMMANDS = (
     Command("card", (), "[PATH [CASE]]", "debug another card or source; alone: which one this is", _card, GROUP),
-    Command("keep", (), "", "compile it so that local variables keep their values, and come back here", _keep, GROUP),
+    Command("keep", (), "", "compile it so that local variables keep their values, and come back here", keep, GROUP),
     Command("case", (), "[NAME]", "debug another case of the card; alone: list them", _case, GROUP, complete=_cases),
 )

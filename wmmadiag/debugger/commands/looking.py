@@ -91,9 +91,7 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         raise ConfigurationError(f"'{base}' is an array here", hint=f"the operand's: mma {base} {match[2]}")
     value = session.variable(text)
     if isinstance(value, Local):
-        held = {one.name: as_numbers(one.values) for one in value.registers}
-        known = None if value.values is None else as_numbers(value.values)
-        return Reply(local_text(value), {"name": text, "line": value.line, "values": known, "registers": held})
+        return Reply(local_text(value), {"name": text, "line": value.line, "values": as_numbers(value.values)})
     if isinstance(value, np.ndarray):
         return Reply(array_text(value, text), {"name": text, "values": as_numbers(value)})
     return Reply(f"{text} = {number(value)}", {"name": text, "value": np.asarray(value).item()})

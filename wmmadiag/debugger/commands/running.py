@@ -92,7 +92,7 @@ def _reverse_continue(interpreter: Interpreter, words: Sequence[str]) -> Reply:
 def _until(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     if not words:
         raise ConfigurationError("until what?", hint="until 86, until tensor, until nan")
-    _, conditions = stop_conditions(interpreter, words)
+    _, conditions = stop_conditions(interpreter.session, words)
     interpreter.session.go(conditions)
     return moved(interpreter.session.moment)
 

@@ -98,9 +98,9 @@ class Adapter:
             try:
                 session = kept(session)
             except WmmadiagError as why:  # as it was compiled, then
-                words = f"local variables are as the optimiser left them: {why.message}\n"
+                words = f"local variables are not told: {why.message}\n"
                 after.append(lambda: self._event("output", {"category": "console", "output": words}))
-        self._interpreter = Interpreter(session)
+        self._interpreter = Interpreter(session, keeps=False)
         self._configured = given
         after.append(lambda: self._event("initialized", {}))
 
@@ -128,8 +128,8 @@ class Adapter:
             try:
                 file = session.lines.file(Path(path).name)
                 line = session.lines.slid(int(one["line"]), file)
-                conditions = session.conditions(line=f"{file}:{line}")
-                rows.append({"verified": True, "line": line, "id": self._add(path, f"line {line}", conditions)})
+                number = self._add(path, f"line {line}", {"line": f"{file}:{line}"})
+                rows.append({"verified": True, "line": line, "id": number})
             except WmmadiagError as why:
                 rows.append({"verified": False, "line": one.get("line", 0), "message": str(why)})
         return {"breakpoints": rows}
@@ -160,7 +160,7 @@ class Adapter:
         self._forget("exception")
         self._departure = "departure" in filters
         if "nan" in filters:
-            self._add("exception", "a NaN", self._known.session.conditions(nan=True))
+            self._add("exception", "a NaN", {"nan": True})
 
     def _set(self, owner: str, given: Message, conditions: Callable[[Message], dict[str, Any]]) -> Message:
         rows: list[Row] = []
@@ -168,14 +168,13 @@ class Adapter:
         for one in given.get("breakpoints", []):
             try:
                 wanted = conditions(one)
-                number = self._add(owner, str(wanted), self._known.session.conditions(**wanted))
-                rows.append({"verified": True, "id": number})
+                rows.append({"verified": True, "id": self._add(owner, str(wanted), wanted)})
             except WmmadiagError as why:
                 rows.append({"verified": False, "message": str(why)})
         return {"breakpoints": rows}
 
-    def _add(self, owner: str, words: str, conditions: Any) -> int:
-        number = self._known.breakpoints.add(words, conditions).number
+    def _add(self, owner: str, words: str, wanted: dict[str, Any]) -> int:
+        number = self._known.breakpoints.add(words, lambda one: one.conditions(**wanted)).number
         self._owned.setdefault(owner, []).append(number)
         return number
 

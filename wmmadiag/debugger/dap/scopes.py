@@ -74,7 +74,7 @@ class EditorScopes:
         for name in names:
             try:
                 rows.append(show(name))
-            except WmmadiagError as why:  # not assigned yet, optimised away: said in its place
+            except WmmadiagError as why:  # not assigned yet, not kept: said in its place
                 rows.append({"name": name, "value": f"({why.message})", "variablesReference": 0})
         return rows
 
@@ -88,8 +88,6 @@ class EditorScopes:
         value = self.session.variable(name)
         if not isinstance(value, Local):
             return self.shown(name, value)
-        if value.values is None:
-            return self.shown(name, [one.values[self.session.lane] for one in value.registers], value.type)
         return self.shown(name, value.values[self.session.lane], value.type)
 
     def _fragments(self) -> list[Row]:
