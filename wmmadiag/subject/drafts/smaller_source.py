@@ -91,8 +91,8 @@ def _place(text: str, name: str) -> tuple[int, int] | None:
 def _made_smaller(
     numbers: dict[str, int], launch: HostLaunch, usual: Mapping[str, Number], least: Sequence[tuple[int, int]]
 ) -> dict[str, int]:
-    """Those that change with their new values: all are halved in turn until they are small enough, then one of two alike
-    once more, so that an extent in another's place shows. None where they cannot be so small."""
+    """Those that change with their new values: all are halved in turn until they are small enough, then one of two that
+    are alike once more, so that an extent in another's place shows. None where they cannot be so small."""
     found = dict(numbers)
 
     def halved(name: str) -> bool:
