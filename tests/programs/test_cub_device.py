@@ -14,7 +14,6 @@ ALGORITHMS = r"""
 #include <cub/device/device_select.cuh>
 #include <cub/device/device_histogram.cuh>
 #include <cub/device/device_run_length_encode.cuh>
-#include <cub/device/device_segmented_reduce.cuh>
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -92,11 +91,6 @@ int main() {
     std::vector<int> counts(4);
     for (int x : h) if (x >= -300 && x < 700) counts[(x + 300) / 250]++;
     same("histogram", back(out, 4), counts);
-    std::vector<int> offsets{0, 10, 10, 1500, n}, sums;
-    cudaMemcpy(other, offsets.data(), 5 * 4, cudaMemcpyHostToDevice);
-    run([&](void* t, size_t& b) { return cub::DeviceSegmentedReduce::Sum(t, b, in, out, 4, other, other + 1); });
-    for (int i = 0; i < 4; i++) sums.push_back(std::accumulate(h.begin() + offsets[i], h.begin() + offsets[i + 1], 0));
-    same("segments", back(out, 4), sums);
     cudaGraph_t graph;
     cudaGraphExec_t ready;
     void* temporary;
@@ -117,12 +111,12 @@ UNKNOWN = r"""
 #include <cub/cub.cuh>
 int main() {
     size_t bytes = 0;
-    return cub::DeviceTopK::MaxKeys(nullptr, bytes, (float*)nullptr, (float*)nullptr, 1, 1);
+    return cub::DeviceMergeSort::SortKeys(nullptr, bytes, (float*)nullptr, 1, cub::Max());
 }
 """
 
 
-SEGMENTS = r"""
+KEYS = r"""
 #include <cub/cub.cuh>
 #include <cub/util_allocator.cuh>
 #include <algorithm>
@@ -160,26 +154,9 @@ int main() {
     const int n = 8;
     std::vector<int> h{5, -2, 7, 7, 1, 1, 1, 9};
     Array<int> in(h), out(h), values(std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}), other(h), number(std::vector<int>{0});
-    Array<int> begin(std::vector<int>{0, 3, 3, 8});
     using V = void*; using S = size_t&;
-    using Radix = cub::DeviceSegmentedRadixSort;
-    run([&](V t, S b) { return Radix::SortKeys(t, b, in.d, out.d, n, 3, begin.d, begin.d + 1); });
-    show("radix", out.get(n));
-    run([&](V t, S b) {
-        return cub::DeviceSegmentedSort::StableSortPairsDescending(t, b, in.d, out.d, values.d, other.d, n, 3, begin.d,
-                                                                   begin.d + 1);
-    });
-    show("pairs", other.get(n));
-    Array<cub::KeyValuePair<int, int>> most(std::vector<cub::KeyValuePair<int, int>>(3, {-1, -1}));
-    run([&](V t, S b) { return cub::DeviceSegmentedReduce::ArgMax(t, b, in.d, most.d, 3, begin.d, begin.d + 1); });
-    for (auto one : most.get(3)) printf("(%d %d)", one.key, one.value);
-    puts("");
     run([&](V t, S b) { return cub::DeviceSelect::UniqueByKey(t, b, in.d, values.d, out.d, other.d, number.d, n); });
     show("unique", other.get(number.get(1)[0]));
-    run([&](V t, S b) { return cub::DeviceAdjacentDifference::SubtractLeftCopy(t, b, in.d, out.d, n); });
-    show("left", out.get(n));
-    run([&](V t, S b) { return cub::DeviceAdjacentDifference::SubtractRightCopy(t, b, in.d, out.d, n, cub::Sum()); });
-    show("right", out.get(n));
     run([&](V t, S b) { return cub::DeviceScan::ExclusiveScanByKey(t, b, in.d, values.d, out.d, cub::Max(), -1, n); });
     show("by key", out.get(n));
     run([&](V t, S b) { return cub::DeviceRunLengthEncode::NonTrivialRuns(t, b, in.d, out.d, other.d, number.d, n); });
@@ -196,29 +173,15 @@ int main() {
                                               cub::Sum(), n);
     });
     show("twos", other.get(number.get(1)[0]));
-    cub::DeviceFor::Bulk(n, [d = out.d] __host__ __device__(int i) { d[i] = i * i; });
-    run([&](V t, S b) { return cub::DeviceMerge::MergeKeys(t, b, out.d, 4, values.d, 4, other.d); });
-    show("merged", other.get(n));
-    Array<float> a(std::vector<float>{2, 3, 4}), x(std::vector<float>{1, 10}), y(std::vector<float>(2));
-    Array<int> rows(std::vector<int>{0, 2, 3}), columns(std::vector<int>{0, 1, 1});
-    run([&](V t, S b) { return cub::DeviceSpmv::CsrMV(t, b, a.d, rows.d, columns.d, x.d, y.d, 2, 2, 3); });
-    show("sparse", y.get(2));
 }
 """
-SEGMENTS_SAID = """radix -2 5 7 1 1 1 7 9
-pairs 2 0 1 7 3 4 5 6
-(2 7)(-1 -1)(4 9)
-unique 0 1 2 4 7
-left 5 -7 9 0 -6 0 0 8
-right 3 5 14 8 2 2 10 9
+KEYS_SAID = """unique 0 1 2 4 7
 by key -1 -1 -1 2 -1 4 5 -1
 offsets 2 4
 lengths 2 3
 doubled 58
 counted 18
 twos 2 2 4 6 2
-merged 0 0 1 1 2 3 4 9
-sparse 32 40
 """
 
 
@@ -226,7 +189,7 @@ sparse 32 40
 def test_algorithms_for_the_whole_device(tmp_path: Path) -> None:
     done = run_program(tmp_path, ALGORITHMS)
     names = ["sum", "reduce", "min", "inclusive", "exclusive", "sorted", "buffers", "runs", "selected"]
-    names += ["histogram", "segments", "graph"]
+    names += ["histogram", "graph"]
     said = [line for line in done.stdout.splitlines() if not line.endswith(" runs")]
     assert said == [f"{name} ok" for name in names], done.stdout + done.stderr
     assert "0 runs" in done.stdout
@@ -234,16 +197,16 @@ def test_algorithms_for_the_whole_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_segments_keys_and_iterators(tmp_path: Path) -> None:
-    done = run_program(tmp_path, SEGMENTS)
-    assert (done.stdout, done.returncode) == (SEGMENTS_SAID, 0), done.stderr
+def test_keys_and_iterators(tmp_path: Path) -> None:
+    done = run_program(tmp_path, KEYS)
+    assert (done.stdout, done.returncode) == (KEYS_SAID, 0), done.stderr
 
 
 def test_an_algorithm_that_is_not_offered_is_refused_by_name_and_line(tmp_path: Path) -> None:
     done = run_program(tmp_path, UNKNOWN)
     assert done.returncode == 2
     assert "program.cu:5" in done.stderr
-    assert "cub::DeviceTopK" in done.stderr
+    assert "cub::DeviceMergeSort" in done.stderr
 
 
 OF_VECTORS = r"""

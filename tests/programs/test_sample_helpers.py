@@ -128,32 +128,6 @@ int main(int argc, char** argv) {
     assert (done.stdout.splitlines()[-1], done.returncode) == ("62", 0), done.stderr
 
 
-MARKED = r"""#include <nvtx3/nvtx3.hpp>
-#include <string>
-struct library { static constexpr char const* name{"mine"}; };
-struct loading { static constexpr char const* message{"loading"}; };
-int halved(int x) {
-    NVTX3_FUNC_RANGE();
-    nvtx3::scoped_range_in<library> one{nvtx3::registered_string_in<library>::get<loading>(), nvtx3::rgb{127, 255, 0}};
-    return x / 2;
-}
-int main() {
-    nvtx3::scoped_range whole{"main"};
-    const nvtx3::event_attributes said{std::string("step"), nvtx3::payload{3}, nvtx3::category{1}};
-    nvtx3::mark(said);
-    const auto range = nvtx3::start_range("range");
-    nvtx3::unique_range other{said}, taken(std::move(other));
-    nvtx3::end_range(range);
-    return halved(10);
-}
-"""
-
-
-def test_marks_of_cpp_for_a_profiler_are_taken(tmp_path: Path) -> None:
-    done = run_program(tmp_path, MARKED)
-    assert done.returncode == 5, done.stderr
-
-
 def test_files_and_images_are_compared_as_the_samples_do(tmp_path: Path) -> None:
     text = r"""#include <helper_functions.h>
 int main(int argc, char** argv) {

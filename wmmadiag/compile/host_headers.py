@@ -26,7 +26,7 @@ _STANDARD = frozenset(_STANDARD_NAMES.split())
 _CUDA_HOST_NAMES = """
 cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cusolver_common.h cufft.h curand.h nccl.h
 nvml.h
-cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h
+cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvrtc.h
 helper_cuda.h helper_cuda_drvapi.h nvrtc_helper.h helper_functions.h helper_string.h helper_timer.h helper_image.h
 cuda_gl_interop.h cudnn_frontend.h
 driver_functions.h channel_descriptor.h math_functions.h cuda_texture_types.h cuda_surface_types.h

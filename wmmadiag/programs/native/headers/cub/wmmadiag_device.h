@@ -4,7 +4,6 @@
 #include "wmmadiag_iterators.h"
 
 #include <cuda/std/functional>
-#include <cuda/std/tuple>
 
 #include <algorithm>
 #include <cstdint>
@@ -64,12 +63,6 @@ struct Minus {
     template <class T, class U>
     auto operator()(const T& a, const U& b) const {
         return a - b;
-    }
-};
-struct Before {
-    template <class T, class U>
-    bool operator()(const T& a, const U& b) const {
-        return a < b;
     }
 };
 struct Least {
@@ -156,42 +149,14 @@ void radix_sorted(const K* in, K* out, const V* values_in, V* values_out, size_t
     std::copy(keys.begin(), keys.end(), out);
 }
 
-template <class K, class V, class Less>
-void merge_sorted(K keys, V values, size_t n, Less less) {
-    std::vector<size_t> order(n);
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return less(keys[a], keys[b]); });
-    const std::vector<Value<K>> old(keys, keys + n);
-    for (size_t i = 0; i < n; ++i) keys[i] = old[order[i]];
-    if constexpr (!std::is_same_v<V, std::nullptr_t>) {
-        const std::vector<Value<V>> values_before(values, values + n);
-        for (size_t i = 0; i < n; ++i) values[i] = values_before[order[i]];
-    }
-}
-
-// What is chosen goes to the front, in order; what is not to the back, the last first, if it is kept.
+// What is chosen, in order.
 template <class In, class Out, class Number, class Chosen>
-void parted(In in, Out out, Number number, size_t n, Chosen chosen, bool keep) {
-    std::vector<Value<In>> taken, left;
-    for (size_t i = 0; i < n; ++i) {
+void chosen_of(In in, Out out, Number number, size_t n, Chosen chosen) {
+    std::vector<Value<In>> taken;
+    for (size_t i = 0; i < n; ++i)
         if (chosen(i)) taken.push_back(in[i]);
-        else if (keep) left.push_back(in[i]);
-    }
     *number = taken.size();
-    auto at = std::copy(taken.begin(), taken.end(), out);
-    std::copy(left.rbegin(), left.rend(), at);
-}
-
-// Of each element and the one before it, or behind it; the one that has none stays as it is.
-template <class In, class Out, class Op>
-void differences(In in, Out out, size_t n, Op op, bool left) {
-    using T = std::decay_t<decltype(op(in[0], in[0]))>;
-    std::vector<T> made;
-    for (size_t i = 0; i < n; ++i) {
-        if (left ? i == 0 : i + 1 == n) made.push_back(static_cast<T>(in[i]));
-        else made.push_back(op(in[i], in[left ? i - 1 : i + 1]));
-    }
-    std::copy(made.begin(), made.end(), out);
+    std::copy(taken.begin(), taken.end(), out);
 }
 
 }  // namespace wmmadiag_detail
@@ -390,38 +355,19 @@ struct DeviceRadixSort {
 #undef WMMADIAG_SORTS
 };
 
-struct DeviceMergeSort {
-    template <class K, class N, class Less>
-    static cudaError_t SortKeys(void* t, size_t& b, K keys, N n, Less less, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::merge_sorted(keys, nullptr, size_t(n), less); });
-    }
-    template <class K, class V, class N, class Less>
-    static cudaError_t SortPairs(void* t, size_t& b, K keys, V values, N n, Less less, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::merge_sorted(keys, values, size_t(n), less); });
-    }
-    template <class K, class N, class Less>
-    static cudaError_t StableSortKeys(void* t, size_t& b, K keys, N n, Less less, cudaStream_t s = nullptr) {
-        return SortKeys(t, b, keys, n, less, s);
-    }
-    template <class K, class V, class N, class Less>
-    static cudaError_t StableSortPairs(void* t, size_t& b, K keys, V values, N n, Less less, cudaStream_t s = nullptr) {
-        return SortPairs(t, b, keys, values, n, less, s);
-    }
-};
-
 struct DeviceSelect {
     template <class In, class Out, class Number, class N, class Op, class = std::enable_if_t<std::is_integral_v<N>>>
     static cudaError_t If(void* t, size_t& b, In in, Out out, Number number, N n, Op op, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return op(in[i]); }, false); });
+        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::chosen_of(in, out, number, size_t(n), [&](size_t i) { return op(in[i]); }); });
     }
     template <class In, class Flags, class Out, class Number, class N>
     static cudaError_t Flagged(void* t, size_t& b, In in, Flags flags, Out out, Number number, N n, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return bool(flags[i]); }, false); });
+        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::chosen_of(in, out, number, size_t(n), [&](size_t i) { return bool(flags[i]); }); });
     }
     template <class In, class Out, class Number, class N>
     static cudaError_t Unique(void* t, size_t& b, In in, Out out, Number number, N n, cudaStream_t s = nullptr) {
         return wmmadiag_detail::submit(t, b, s, [=] {
-            wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return i == 0 || !(in[i] == in[i - 1]); }, false);
+            wmmadiag_detail::chosen_of(in, out, number, size_t(n), [&](size_t i) { return i == 0 || !(in[i] == in[i - 1]); });
         });
     }
     template <class Data, class Number, class N, class Op, class = std::enable_if_t<std::is_integral_v<N>>>
@@ -430,7 +376,7 @@ struct DeviceSelect {
     }
     template <class In, class Flags, class Out, class Number, class N, class Op>
     static cudaError_t FlaggedIf(void* t, size_t& b, In in, Flags flags, Out out, Number number, N n, Op op, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return bool(op(flags[i])); }, false); });
+        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::chosen_of(in, out, number, size_t(n), [&](size_t i) { return bool(op(flags[i])); }); });
     }
     template <class Keys, class Values, class KeysOut, class ValuesOut, class Number, class N, class Equal>
     static cudaError_t UniqueByKey(void* t, size_t& b, Keys keys, Values values, KeysOut keys_out, ValuesOut values_out, Number number, N n, Equal same,
@@ -451,17 +397,6 @@ struct DeviceSelect {
     template <class Keys, class Values, class KeysOut, class ValuesOut, class Number, class N>
     static cudaError_t UniqueByKey(void* t, size_t& b, Keys keys, Values values, KeysOut keys_out, ValuesOut values_out, Number number, N n, cudaStream_t s) {
         return UniqueByKey(t, b, keys, values, keys_out, values_out, number, n, wmmadiag_detail::Same{}, s);
-    }
-};
-
-struct DevicePartition {
-    template <class In, class Out, class Number, class N, class Op>
-    static cudaError_t If(void* t, size_t& b, In in, Out out, Number number, N n, Op op, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return op(in[i]); }, true); });
-    }
-    template <class In, class Flags, class Out, class Number, class N>
-    static cudaError_t Flagged(void* t, size_t& b, In in, Flags flags, Out out, Number number, N n, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::parted(in, out, number, size_t(n), [&](size_t i) { return bool(flags[i]); }, true); });
     }
 };
 
@@ -517,249 +452,6 @@ struct DeviceHistogram {
                 if (above != bounds && above != bounds + levels) ++made[above - bounds - 1];
             }
             std::copy(made.begin(), made.end(), histogram);
-        });
-    }
-};
-
-struct DeviceSegmentedReduce {
-    template <class In, class Out, class N, class Begin, class End>
-    static cudaError_t ArgMin(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s = nullptr) {
-        return extreme(t, b, in, out, segments, begin, end, s, [](auto first, auto last) { return std::min_element(first, last); });
-    }
-    template <class In, class Out, class N, class Begin, class End>
-    static cudaError_t ArgMax(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s = nullptr) {
-        return extreme(t, b, in, out, segments, begin, end, s, [](auto first, auto last) { return std::max_element(first, last); });
-    }
-
-    template <class In, class Out, class N, class Begin, class End, class Op, class T>
-    static cudaError_t Reduce(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, Op op, T init, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] {
-            for (N i = 0; i < segments; ++i) out[i] = begin[i] < end[i] ? wmmadiag_detail::reduced(in, size_t(begin[i]), size_t(end[i]), op, init) : init;
-        });
-    }
-    template <class In, class Out, class N, class Begin, class End>
-    static cudaError_t Sum(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s = nullptr) {
-        return Reduce(t, b, in, out, segments, begin, end, wmmadiag_detail::Plus{}, wmmadiag_detail::Value<In>{}, s);
-    }
-    template <class In, class Out, class N, class Begin, class End>
-    static cudaError_t Min(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s = nullptr) {
-        using Limits = std::numeric_limits<wmmadiag_detail::Value<In>>;
-        return Reduce(t, b, in, out, segments, begin, end, wmmadiag_detail::Least{}, Limits::has_infinity ? Limits::infinity() : Limits::max(), s);
-    }
-    template <class In, class Out, class N, class Begin, class End>
-    static cudaError_t Max(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s = nullptr) {
-        using T = wmmadiag_detail::Value<In>;
-        using Limits = std::numeric_limits<T>;
-        return Reduce(t, b, in, out, segments, begin, end, wmmadiag_detail::Greatest{}, Limits::has_infinity ? T(-Limits::infinity()) : Limits::lowest(), s);
-    }
-
-private:
-    // The place within its segment, and the value; of an empty one CUB leaves no key.
-    template <class In, class Out, class N, class Begin, class End, class Find>
-    static cudaError_t extreme(void* t, size_t& b, In in, Out out, N segments, Begin begin, End end, cudaStream_t s, Find find) {
-        return wmmadiag_detail::submit(t, b, s, [=] {
-            for (N i = 0; i < segments; ++i) {
-                if (!(begin[i] < end[i])) continue;
-                const auto at = find(in + begin[i], in + end[i]);
-                out[i] = {decltype(out[i].key)(at - (in + begin[i])), *at};
-            }
-        });
-    }
-};
-
-struct DeviceSegmentedRadixSort {
-#define WMMADIAG_SORTS(suffix, descending)                                                                                                    \
-    template <class K, class N, class Begin, class End>                                                                                       \
-    static cudaError_t SortKeys##suffix(void* t, size_t& b, const K* in, K* out, N, std::int64_t segments, Begin begin, End end, int low = 0,  \
-                                        int high = 8 * sizeof(K), cudaStream_t s = nullptr) {                                                 \
-        return wmmadiag_detail::submit(t, b, s, [=] {                                                                                         \
-            for (std::int64_t i = 0; i < segments; ++i)                                                                                       \
-                if (begin[i] < end[i])                                                                                                        \
-                    wmmadiag_detail::radix_sorted<K, void*>(in + begin[i], out + begin[i], nullptr, nullptr, size_t(end[i] - begin[i]), low,  \
-                                                            high, descending);                                                                \
-        });                                                                                                                                   \
-    }                                                                                                                                         \
-    template <class K, class V, class N, class Begin, class End>                                                                              \
-    static cudaError_t SortPairs##suffix(void* t, size_t& b, const K* in, K* out, const V* values_in, V* values_out, N, std::int64_t segments, \
-                                         Begin begin, End end, int low = 0, int high = 8 * sizeof(K), cudaStream_t s = nullptr) {             \
-        return wmmadiag_detail::submit(t, b, s, [=] {                                                                                         \
-            for (std::int64_t i = 0; i < segments; ++i)                                                                                       \
-                if (begin[i] < end[i])                                                                                                        \
-                    wmmadiag_detail::radix_sorted<K, V>(in + begin[i], out + begin[i], values_in + begin[i], values_out + begin[i],           \
-                                                        size_t(end[i] - begin[i]), low, high, descending);                                    \
-        });                                                                                                                                   \
-    }                                                                                                                                         \
-    template <class K, class N, class Begin, class End>                                                                                       \
-    static cudaError_t SortKeys##suffix(void* t, size_t& b, DoubleBuffer<K>& keys, N n, std::int64_t segments, Begin begin, End end,           \
-                                        int low = 0, int high = 8 * sizeof(K), cudaStream_t s = nullptr) {                                    \
-        const auto status =                                                                                                                   \
-            SortKeys##suffix(t, b, const_cast<const K*>(keys.Current()), keys.Alternate(), n, segments, begin, end, low, high, s);             \
-        if (t != nullptr) keys.selector ^= 1;                                                                                                 \
-        return status;                                                                                                                        \
-    }                                                                                                                                         \
-    template <class K, class V, class N, class Begin, class End>                                                                              \
-    static cudaError_t SortPairs##suffix(void* t, size_t& b, DoubleBuffer<K>& keys, DoubleBuffer<V>& values, N n, std::int64_t segments,       \
-                                         Begin begin, End end, int low = 0, int high = 8 * sizeof(K), cudaStream_t s = nullptr) {             \
-        const auto status = SortPairs##suffix(t, b, const_cast<const K*>(keys.Current()), keys.Alternate(),                                   \
-                                              const_cast<const V*>(values.Current()), values.Alternate(), n, segments, begin, end, low, high, s); \
-        if (t != nullptr) keys.selector ^= 1, values.selector ^= 1;                                                                           \
-        return status;                                                                                                                        \
-    }
-    WMMADIAG_SORTS(, false)
-    WMMADIAG_SORTS(Descending, true)
-#undef WMMADIAG_SORTS
-};
-
-// The same by comparisons: all bits count, and equal keys keep their order.
-struct DeviceSegmentedSort {
-#define WMMADIAG_SORTS(name)                                                                                                        \
-    template <class K, class N, class Begin, class End>                                                                             \
-    static cudaError_t name(void* t, size_t& b, const K* in, K* out, N n, std::int64_t segments, Begin begin, End end,               \
-                            cudaStream_t s = nullptr) {                                                                             \
-        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, in, out, n, segments, begin, end, 0, 8 * sizeof(K), s);           \
-    }                                                                                                                               \
-    template <class K, class N, class Begin, class End>                                                                             \
-    static cudaError_t name(void* t, size_t& b, DoubleBuffer<K>& keys, N n, std::int64_t segments, Begin begin, End end,             \
-                            cudaStream_t s = nullptr) {                                                                             \
-        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, keys, n, segments, begin, end, 0, 8 * sizeof(K), s);              \
-    }
-#define WMMADIAG_SORTS_PAIRS(name)                                                                                                  \
-    template <class K, class V, class N, class Begin, class End>                                                                    \
-    static cudaError_t name(void* t, size_t& b, const K* in, K* out, const V* values_in, V* values_out, N n, std::int64_t segments,  \
-                            Begin begin, End end, cudaStream_t s = nullptr) {                                                       \
-        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, in, out, values_in, values_out, n, segments, begin, end, 0,       \
-                                                            8 * sizeof(K), s);                                                      \
-    }                                                                                                                               \
-    template <class K, class V, class N, class Begin, class End>                                                                    \
-    static cudaError_t name(void* t, size_t& b, DoubleBuffer<K>& keys, DoubleBuffer<V>& values, N n, std::int64_t segments,          \
-                            Begin begin, End end, cudaStream_t s = nullptr) {                                                       \
-        return DeviceSegmentedRadixSort::WMMADIAG_AS_##name(t, b, keys, values, n, segments, begin, end, 0, 8 * sizeof(K), s);      \
-    }
-#define WMMADIAG_AS_SortKeys SortKeys
-#define WMMADIAG_AS_StableSortKeys SortKeys
-#define WMMADIAG_AS_SortKeysDescending SortKeysDescending
-#define WMMADIAG_AS_StableSortKeysDescending SortKeysDescending
-#define WMMADIAG_AS_SortPairs SortPairs
-#define WMMADIAG_AS_StableSortPairs SortPairs
-#define WMMADIAG_AS_SortPairsDescending SortPairsDescending
-#define WMMADIAG_AS_StableSortPairsDescending SortPairsDescending
-    WMMADIAG_SORTS(SortKeys)
-    WMMADIAG_SORTS(StableSortKeys)
-    WMMADIAG_SORTS(SortKeysDescending)
-    WMMADIAG_SORTS(StableSortKeysDescending)
-    WMMADIAG_SORTS_PAIRS(SortPairs)
-    WMMADIAG_SORTS_PAIRS(StableSortPairs)
-    WMMADIAG_SORTS_PAIRS(SortPairsDescending)
-    WMMADIAG_SORTS_PAIRS(StableSortPairsDescending)
-#undef WMMADIAG_SORTS
-#undef WMMADIAG_SORTS_PAIRS
-};
-
-struct DeviceAdjacentDifference {
-    template <class In, class Out, class N, class Op = wmmadiag_detail::Minus>
-    static cudaError_t SubtractLeftCopy(void* t, size_t& b, In in, Out out, N n, Op op = {}, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::differences(in, out, size_t(n), op, true); });
-    }
-    template <class In, class Out, class N, class Op = wmmadiag_detail::Minus>
-    static cudaError_t SubtractRightCopy(void* t, size_t& b, In in, Out out, N n, Op op = {}, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { wmmadiag_detail::differences(in, out, size_t(n), op, false); });
-    }
-    template <class Data, class N, class Op = wmmadiag_detail::Minus>
-    static cudaError_t SubtractLeft(void* t, size_t& b, Data data, N n, Op op = {}, cudaStream_t s = nullptr) {
-        return SubtractLeftCopy(t, b, data, data, n, op, s);
-    }
-    template <class Data, class N, class Op = wmmadiag_detail::Minus>
-    static cudaError_t SubtractRight(void* t, size_t& b, Data data, N n, Op op = {}, cudaStream_t s = nullptr) {
-        return SubtractRightCopy(t, b, data, data, n, op, s);
-    }
-};
-
-struct DeviceMerge {
-    template <class A, class B, class Out, class Less = wmmadiag_detail::Before>
-    static cudaError_t MergeKeys(void* t, size_t& b, A first, std::int64_t n, B second, std::int64_t m, Out out, Less less = {}, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] { std::merge(first, first + n, second, second + m, out, less); });
-    }
-    template <class A, class V, class B, class W, class Out, class ValuesOut, class Less = wmmadiag_detail::Before>
-    static cudaError_t MergePairs(void* t, size_t& b, A first, V values, std::int64_t n, B second, W others, std::int64_t m, Out out, ValuesOut values_out,
-                                  Less less = {}, cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] {
-            for (std::int64_t i = 0, j = 0, at = 0; at < n + m; ++at) {
-                const bool right = i == n || (j < m && less(second[j], first[i]));
-                if (right) out[at] = second[j], values_out[at] = others[j++];
-                else out[at] = first[i], values_out[at] = values[i++];
-            }
-        });
-    }
-};
-
-// Without storage of their own, as newer algorithms are; with it, too.
-struct DeviceFor {
-    template <class N, class Op>
-    static cudaError_t Bulk(N n, Op op, cudaStream_t s = nullptr) {
-        size_t bytes = 0;
-        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
-            auto call = op;
-            for (N i = 0; i < n; ++i) call(i);
-        });
-    }
-    template <class In, class N, class Op>
-    static cudaError_t ForEachN(In in, N n, Op op, cudaStream_t s = nullptr) {
-        size_t bytes = 0;
-        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
-            auto call = op;
-            for (N i = 0; i < n; ++i) call(in[i]);
-        });
-    }
-    template <class In, class Op>
-    static cudaError_t ForEach(In begin, In end, Op op, cudaStream_t s = nullptr) {
-        return ForEachN(begin, end - begin, op, s);
-    }
-};
-struct DeviceTransform {
-    template <class In, class Out, class N, class Op>
-    static cudaError_t Transform(In in, Out out, N n, Op op, cudaStream_t s = nullptr) {
-        size_t bytes = 0;
-        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
-            auto call = op;
-            for (N i = 0; i < n; ++i) out[i] = call(in[i]);
-        });
-    }
-    template <class... In, class Out, class N, class Op>
-    static cudaError_t Transform(cuda::std::tuple<In...> in, Out out, N n, Op op, cudaStream_t s = nullptr) {
-        size_t bytes = 0;
-        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
-            auto call = op;
-            for (N i = 0; i < n; ++i) out[i] = cuda::std::apply([&](const auto&... one) { return call(one[i]...); }, in);
-        });
-    }
-    template <class Out, class N, class Make>
-    static cudaError_t Generate(Out out, N n, Make make, cudaStream_t s = nullptr) {
-        size_t bytes = 0;
-        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
-            auto call = make;
-            for (N i = 0; i < n; ++i) out[i] = call();
-        });
-    }
-    template <class Out, class N, class T>
-    static cudaError_t Fill(Out out, N n, T value, cudaStream_t s = nullptr) {
-        size_t bytes = 0;
-        return wmmadiag_detail::submit(&bytes, bytes, s, [=] {
-            for (N i = 0; i < n; ++i) out[i] = value;
-        });
-    }
-};
-
-// y = A x, A by compressed rows.
-struct DeviceSpmv {
-    template <class T>
-    static cudaError_t CsrMV(void* t, size_t& b, const T* values, const int* rows, const int* columns, const T* x, T* y, int count, int, int,
-                             cudaStream_t s = nullptr) {
-        return wmmadiag_detail::submit(t, b, s, [=] {
-            for (int row = 0; row < count; ++row) {
-                const auto get = [&](size_t i) -> T { return values[i] * x[columns[i]]; };
-                const auto begin = size_t(rows[row]), end = size_t(rows[row + 1]);
-                y[row] = begin < end ? wmmadiag_detail::halves<T>(get, begin, end, wmmadiag_detail::Plus{}) : T(0);
-            }
         });
     }
 };
