@@ -391,16 +391,3 @@ def test_what_is_optional_is_there(tmp_path):
     _, b, _, m, *_ = launch.arguments
     assert isinstance(b, Pointer) and b.buffer.name == "b"
     assert told(m) == "n"
-
-
-def test_a_headers_macro_that_computes_is_known_where_the_header_is_not_read(tmp_path):
-    inside = tmp_path / "Common"
-    inside.mkdir()
-    text = "#define MAX(a, b) (a > b ? a : b)\n#define checkAll(call) check((call), #call)\n"
-    (inside / "helper_cuda.h").write_text(text)
-    (inside / "other.h").write_text("#define MIN(a, b) (a < b ? a : b)\n")
-    host = "enum { BYTES = MAX(64 * 2, 100) + MIN(3, 4) };\nmm<64, half><<<2, 128, BYTES>>>(a, b, c, m, n, k);"
-    text = KERNEL + f"void f(half* a, half* b, float* c, int m, int n, int k) {{ {host} }}"
-    includes = "#include <helper_cuda.h>\n#include <other.h>\n"
-    ((launch, machine),) = launched(tmp_path, includes + text, include_paths=(inside,))
-    assert shown(launch, machine)[3] == "131"

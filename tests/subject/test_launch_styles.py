@@ -147,32 +147,6 @@ int main() {{
     assert {case.symbols["M"] for case in card.cases} == {size}
 
 
-OF_TILES = """#include <mma.h>
-#define M 16
-#define M_TILES 512
-#define M_GLOBAL (M * M_TILES)
-__global__ void gemm(const half* A, const half* B, float* C, int m_ld, int n_ld, int k_ld) {
-    nvcuda::wmma::mma_sync(x, y, z, x[OWN]);
-}
-int main() {
-    half *A, *B; float *C; int n = 64, k = 32;
-    cudaMalloc(&A, sizeof(half) * M_GLOBAL * k); cudaMalloc(&B, sizeof(half) * k * n);
-    cudaMalloc(&C, sizeof(float) * M_GLOBAL * n);
-    gemm<<<dim3(M_GLOBAL / 64, n / 64), 128>>>(A, B, C, M_GLOBAL, n, k);
-}
-"""
-
-
-@pytest.mark.parametrize(("own", "sizes"), [("M", {64, 128}), ("M_GLOBAL", {8192})])
-def test_extents_of_tiles_are_free_unless_the_kernel_itself_names_them(tmp_path, own, sizes):
-    path = tmp_path / "k.cu"
-    path.write_text(OF_TILES.replace("OWN", own))
-    card = open_subject(path, SubjectOptions(computes="gemm"))
-    usual = [case for case in card.cases if case.name in ("small", "tiles")]
-    assert {case.symbols["M"] for case in usual} == sizes
-    assert bind(card, usual[-1], card.variants[0], empty=True).launch.grid[0] == max(sizes) // 64
-
-
 def test_one_tile_is_as_large_as_its_arrays(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text("""#include <mma.h>

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.csource.declarations import Function, Record, declarations, template_parameters
-from wmmadiag.csource.lexical import Macro, joined, macros_at_line_starts
+from wmmadiag.csource.lexical import Macro
 from wmmadiag.csource.nodes import Node, ancestors, descendants, walk
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.csource.tree import Source, parse
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wmmadiag.compile.sources import SourceTree
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 Site: TypeAlias = tuple[str, int]
 """A place in a file: its name, and an offset."""
@@ -134,22 +132,6 @@ class HostProgram:
                     found |= self._listed(name)
         return frozenset(found)
 
-    def named_by(self, code: str) -> set[str]:
-        """The words of code, and those of the macros and variables at namespace scope that it names."""
-        found: set[str] = set()
-        waiting = [*_WORD.findall(code)]
-        while waiting:
-            word = waiting.pop()
-            if word in found:
-                continue
-            found.add(word)
-            if (macro := self.macros.get(word)) is not None:
-                waiting += [other for body in macro.bodies for other in _WORD.findall(body)]
-            if word in self.variables:
-                source, variable = self.variables[word]
-                waiting += _WORD.findall(source.text(variable.value)) if variable.value is not None else []
-        return found
-
     def _listed(self, name: str) -> frozenset[Site]:
         """The kernels in the initialiser of a variable at namespace scope: a table of instantiations."""
         if name not in self._tables:
@@ -183,7 +165,7 @@ def read_program(text: str, file: str, include_paths: Sequence[Path], defines: M
     from wmmadiag.compile.sources import read_tree
 
     tree = read_tree(text, file, include_paths, lambda _: False)
-    known = _formulas_of_libraries(tree, include_paths)
+    known: dict[str, Macro] = {}
     parsed: list[Source] = []
     before = _defined_before(tree, defines)
     for one in reversed(tree.files()):  # a header's macros hold in what includes it
@@ -194,19 +176,6 @@ def read_program(text: str, file: str, include_paths: Sequence[Path], defines: M
     for source in parsed:
         _declare(program, source)
     return program
-
-
-def _formulas_of_libraries(tree: SourceTree, folders: Sequence[Path]) -> dict[str, Macro]:
-    """The macros of headers that are not read here which compute with nothing but their arguments: `MAX(a, b)`."""
-    from wmmadiag.compile.read import is_file, read_bytes
-
-    words = {word for one in tree.files() for word in _WORD.findall(one.text)}
-    paths = (folder / name for name in tree.unresolved for folder in folders)
-    texts = [*(one.data for one in tree.outside.values()), *(read_bytes(one) for one in paths if is_file(one))]
-    found = joined(macros_at_line_starts(one, words) for one in texts)
-    return {
-        name: one for name, one in found.items() if one.parameters and {*_WORD.findall(one.body)} <= {*one.parameters}
-    }
 
 
 def _defined_before(tree: SourceTree, defines: Mapping[str, str | None]) -> dict[str, Mapping[str, Macro]]:

@@ -81,16 +81,8 @@ def products_of_sizes(kernel: SourceKernel, operation: str) -> Mapping[str, Term
               for name, row in zip(symbols, whole.tolist(), strict=True)}  # fmt: skip
     shared = [host for factors in powers.values() if len(factors) > 1 for host in factors]
     if any(_means(kernel, host, operation) in powers for host in shared):  # M is a tile's, beside M * M_TILES
-        free = _handed_over(kernel) - kernel.fixed
-        if not all(free & set(factors) for factors in powers.values()):  # the kernel is made for these numbers
-            return {}
+        return {}
     return {name: terms.product(map(terms.symbol, factors)) for name, factors in powers.items()}
-
-
-def _handed_over(kernel: SourceKernel) -> set[str]:
-    """The host symbols that a launch's grid and the kernel's numbers depend on."""
-    grid = [cell.value for cell in kernel.launch.grid.members.values()] if kernel.launch is not None else []
-    return {name for one in (*grid, *kernel.passed) if isinstance(one, Term) for name in terms.symbols(one)}
 
 
 def counted_besides(kernel: SourceKernel, operation: str, meant: Mapping[str, Term]) -> Mapping[str, Term]:

@@ -252,7 +252,6 @@ def read_kernel(
         other = OtherShape(numbers, tiling(program, function, constants, threads)) if numbers else other
     own_names = {one.name for one in function.function.parameters}
     outer = (program.variables.keys() | program.macros.keys()) - own_names
-    named_there = program.named_by(code)
     products = tuple(one for one in run.events if isinstance(one, Product)) if run is not None else ()
     return SourceKernel(
         named,
@@ -267,7 +266,7 @@ def read_kernel(
         _launch_bounds(function),
         remarks,
         frozenset(machine.supposed)
-        | {name for name, known in machine.names.items() if known and known[0] in outer & named_there},
+        | {name for name, known in machine.names.items() if known and known[0] in outer and _mentions(code, known[0])},
         file_constants(machine, scope),
         tiling(program, function, constants, threads_along_x(launch, machine)),
         _open_parameters(program, function, launch) if not given else (),

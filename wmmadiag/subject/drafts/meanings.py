@@ -36,10 +36,7 @@ class Meanings:
 
     def card(self, term: Term) -> Term:
         """A term of host code over the card's symbols."""
-        # A host symbol may have the name of an extent that is another number: M of M * M_TILES rows.
-        marked = {f"{number}": meant for number, (_, meant) in enumerate(self.whole)}
-        whole = [(one, terms.symbol(mark)) for (one, _), mark in zip(self.whole, marked, strict=True)]
-        return terms.replaced(terms.rewritten(term, whole), {**self.by_symbol, **marked})
+        return terms.replaced(terms.rewritten(term, self.whole), self.by_symbol)
 
     def text(self, value: Value | None) -> str:
         """A value as a card's expression.
@@ -113,9 +110,7 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
         _named(result, kernel, name, list(dict.fromkeys(several)))
     _multiplied(result, kernel, operation)
     made = allocated(kernel, operation)
-    products = {} if taken & made.keys() else products_of_sizes(kernel, operation)
-    _called(result, products, made)
-    factors = {host for one in products.values() if one.op != "symbol" for host in terms.symbols(one)}
+    _called(result, {} if taken & made.keys() else products_of_sizes(kernel, operation), made)
     divided = {name for name, by in _divided(kernel) if by.op == "symbol"}
     for name in _symbols(kernel):
         if name in result.by_symbol or name in divided:
@@ -123,8 +118,6 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
         known = kernel.usual.get(name)
         if known is not None and name in kernel.varied and not _is_of_the_operation(name, operation):
             result.usual[name] = known
-        elif known is not None and name in factors:  # M is a tile's where the matrix has M * M_TILES rows
-            result.by_symbol[name] = terms.number(known)
         elif known is not None and not _measures(kernel, name):
             # What is no extent: a tile's size, a number of threads. It is as host code has it.
             result.by_symbol[name] = terms.number(known)
