@@ -140,13 +140,3 @@ def test_what_only_says_how_often_the_same_is_done_is_once(tmp_path):
     first = next(smaller(REPEATED.encode(), path, host=HostRead(program, REPEATED, ())))
     assert first.sizes == (("n", 64),)
     assert b"int n = 64, times = 1, often = 1, taken = 300;" in first.text
-
-
-def test_sizes_are_those_of_the_file_too():
-    head = "const int WIDE = 640;\n#define T (WIDE)\n#define OTHER 512\n"
-    text = head + SOURCE.replace("int T = 128;", "")
-    first = next(smaller(text.encode(), Path("k.cu")))
-    assert first.sizes == (("WIDE", 80),)
-    assert b"const int WIDE = 80;" in first.text and b"OTHER 512" in first.text
-    macro = text.replace("const int WIDE = 640;", "#define WIDE 640  // columns")
-    assert b"#define WIDE 80  // columns" in next(smaller(macro.encode(), Path("k.cu"))).text

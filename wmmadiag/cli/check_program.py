@@ -273,9 +273,7 @@ def _called_otherwise(
     name = str(task.path.with_suffix(""))
     until = time.perf_counter() + left
     others: list[list[str]] = []  # ways in which it launches other kernels alone, at whatever sizes
-    sizes = [*smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]])]
-    gone: list[tuple[bytes, list[str]]] = []
-    for share, one in product((_SOON, 1.0), sizes):  # another way, at other sizes, may end sooner
+    for one in smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]]):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / task.path.name
             path.write_bytes(one.text)
@@ -283,13 +281,14 @@ def _called_otherwise(
                 program = build([path], extended)
             except WmmadiagError:
                 continue
-            for words in ways:
-                if (one.text, words) in gone or words in others or time.perf_counter() > until:
+            gone: list[list[str]] = []
+            for share, words in product((_SOON, 1.0), ways):
+                if words in gone or words in others or time.perf_counter() > until:
                     continue
                 result = run_program(program, spec, name, words, seconds=share * limit, quiet=True)
                 if result.ended and share < 1:
-                    continue
-                gone.append((one.text, words))
+                    continue  # another way may end sooner
+                gone.append(words)
                 if result.ended or result.exit_code or not result.launches:
                     continue
                 if kernel and not _launches(result, kernel):

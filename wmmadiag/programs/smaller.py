@@ -1,9 +1,8 @@
 """A program at smaller sizes than its own, and called so that it launches a certain kernel.
 
 A benchmark's `main` is made for a GPU, and picks one of many kernels by a number on its command line. Its own
-comparison is as good at sizes at which it ends on a CPU: the integers that `main` begins with and sizes its arrays by,
-and those of the file, are made smaller, each by a power of two, and what only says how often the same is done again is
-once.
+comparison is as good at sizes at which it ends on a CPU: the integers that `main` begins with and sizes its arrays by
+are made smaller, each by a power of two, and what only says how often the same is done again is once.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.lexical import macros
 from wmmadiag.csource.nodes import Node, arguments, called, descendants, field
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable, declared
@@ -68,19 +65,22 @@ def smaller(data: bytes, path: Path, *, host: HostRead | None = None, unchanged:
     main = next((one for one in declarations(source).functions if one.name == "main" and one.body is not None), None)
     if main is None or main.body is None:
         return
-    variables = [*_constants(source), *_integers(source, main.body)]
+    variables = list(_integers(source, main.body))
     wanted = _sizes(source, main.body)
-    numbers = [one for one in variables if one.name in wanted]
-    repeats = [one for one in variables if one.name in _repeats(source, main.body, host) - wanted]
+    numbers = [(one, value) for one, value in variables if one.name in wanted]
+    repeats = [(one, value) for one, value in variables if one.name in _repeats(source, main.body, host) - wanted]
     seen: set[tuple[tuple[str, int], ...]] = set()
     for least, few in _SETTINGS:
-        changed = [(one, _reduced(one.value, least, few)) for one in numbers]
-        sizes = tuple((one.name, new) for one, new in changed if new != one.value)
+        changed = [(one, value, _reduced(value, least, few)) for one, value in numbers]
+        sizes = tuple((one.name, new) for one, old, new in changed if new != old)
         if not (sizes or repeats) or sizes in seen:
             continue
         seen.add(sizes)
-        changed += [(one, 1) for one in repeats]
-        edits = [ByteEdit(one.start, one.end, str(new)) for one, new in changed if new != one.value]
+        changed += [(one, value, 1) for one, value in repeats]
+        edits = []
+        for one, old, new in changed:
+            if new != old and one.value is not None:
+                edits.append(ByteEdit(one.value.start_byte, one.value.end_byte, str(new)))
         yield Smaller(head + applied(data, sorted(edits, key=lambda one: one.start)), sizes)
 
 
@@ -92,54 +92,23 @@ def _reduced(value: int, least: int, few: bool) -> int:
     return 2 if few and value in _FEW and value % 2 == 0 else value
 
 
-@dataclass(frozen=True, slots=True)
-class _Integer:
-    """A name that a source gives a number; `start`, `end`: where that stands."""
-
-    name: str
-    value: int
-    start: int
-    end: int
-
-
-def _integers(source: Source, body: Node) -> Iterator[_Integer]:
+def _integers(source: Source, body: Node) -> Iterator[tuple[Variable, int]]:
     """The integers that a body declares with a number."""
     for node in descendants(body, "declaration"):
-        yield from filter(None, map(partial(_declared, source), declared(source, node)))
-
-
-def _constants(source: Source) -> Iterator[_Integer]:
-    """The integers that a file gives a number once: constants and macros."""
-    found = [one for one in map(partial(_declared, source), declarations(source).variables) if one is not None]
-    for name, one in macros(source.data).items():
-        body = re.match(rb"\(?(\d+(?:\s*\*\s*\d+)*)\)?\s*(?=$|/[/*])", source.data[one.body_start : one.end])
-        if one.parameters is None and not one.others and body is not None:
-            begin = one.body_start + body.start(1)
-            found.append(_Integer(name, _product(body[1].decode()), begin, begin + len(body[1])))
-    yield from found
-
-
-def _declared(source: Source, one: Variable) -> _Integer | None:
-    if one.value is None or one.pointers or one.dimensions or not is_integer(plain(one.type)):
-        return None
-    text = source.text(one.value)
-    if not re.fullmatch(r"\d+(?:\s*\*\s*\d+)*", text):
-        return None
-    return _Integer(one.name, _product(text), one.value.start_byte, one.value.end_byte)
-
-
-def _product(text: str) -> int:
-    return math.prod(int(factor) for factor in text.split("*"))
+        for one in declared(source, node):
+            if one.value is None or one.pointers or one.dimensions or not is_integer(plain(one.type)):
+                continue
+            text = source.text(one.value)
+            if re.fullmatch(r"\d+(?:\s*\*\s*\d+)*", text):
+                yield one, math.prod(int(factor) for factor in text.split("*"))
 
 
 def _sizes(source: Source, body: Node) -> set[str]:
-    """The names in what arrays are made of, a body's and those of functions beside it, and in what those are."""
-    text = source.text(source.root)
+    """The names in what a body's arrays are made of, and in what those are."""
+    text = source.text(body)
     wanted = {word for found in _ALLOCATES.finditer(text) for word in _WORD.findall(found[0])}
     variables = [one for node in descendants(body, "declaration") for one in declared(source, node)]
-    variables += declarations(source).variables
-    values = {name: set(_WORD.findall(one.body)) for name, one in macros(source.data).items() if not one.parameters}
-    values |= {one.name: set(_WORD.findall(source.text(one.value))) for one in variables if one.value is not None}
+    values = {one.name: set(_WORD.findall(source.text(one.value))) for one in variables if one.value is not None}
     while more := {word for name in wanted & values.keys() for word in values[name]} - wanted:
         wanted |= more
     return wanted

@@ -122,7 +122,7 @@ def check_card(
     return KernelReport(
         name=card.name,
         card=str(card.path),
-        source=str(card.source if card.derived is None else card.path),
+        source=str(card.source),
         operation=card.computes.operation,
         arch=arch,
         backend=backend_name,

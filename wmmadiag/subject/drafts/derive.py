@@ -28,7 +28,7 @@ from wmmadiag.subject.drafts.completed import with_given
 from wmmadiag.subject.drafts.deciding import deciding
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel
+from wmmadiag.subject.drafts.kernel import SourceKernel, read_host, read_kernel
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.left_alone import without_others_members
@@ -36,7 +36,6 @@ from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
 from wmmadiag.subject.drafts.sizes import cases
-from wmmadiag.subject.drafts.smaller_source import at_smaller_constants
 from wmmadiag.subject.drafts.stated.derived import stated_card
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
 from wmmadiag.subject.drafts.tried_meanings import card_of, stages_of, tried_card
@@ -90,27 +89,7 @@ def derived_card(path: Path, options: SubjectOptions, *, together: bool = False)
     """
     check_symbols(options.symbols)
     source = GivenSource(path, options)
-    if not source.text.strip():
-        return _card_of_source(source, None)
-    host = read_host(source)
-    smaller = at_smaller_constants(source, host, options.entry)
-    if smaller is None:
-        return _card_of_source(source, host if together else None)
-    source, said = smaller
-    try:
-        card = _card_of_source(source, read_host(source) if together else None)
-    except WmmadiagError as error:
-        for name in ("message", "detail", "hint"):  # a copy's name tells nobody anything
-            setattr(error, name, getattr(error, name).replace(str(source.path), str(path)))
-        raise
-    command = shlex.join(["wmmadiag", "check", str(path), *options.words()])
-    return replace(card, path=path, command=command, assumed=(said, *card.assumed))
-
-
-def _card_of_source(source: GivenSource, host: HostRead | None) -> Card:
-    """As `derived_card`, of what the source has; `host`: as it was read, where several kernels may be judged as one."""
-    path, options = source.path, source.options
-    if host is not None and (whole := _together(source, host)) is not None:
+    if together and (whole := _together(source)) is not None:
         return whole
     kernel = kernel_of(source)
     if kernel.stages and not options.entry:
@@ -120,7 +99,7 @@ def _card_of_source(source: GivenSource, host: HostRead | None) -> Card:
     return _derived_card(*where_launched(source, kernel))
 
 
-def _together(source: GivenSource, host: HostRead) -> Card | None:
+def _together(source: GivenSource) -> Card | None:
     """The card of what a host function computes by several kernels, if they are right so, or it is plain what it is.
 
     Raises:
@@ -128,8 +107,9 @@ def _together(source: GivenSource, host: HostRead) -> Card | None:
         SeveralKernelsError: nobody can say what they compute together; each of them is judged alone.
     """
     options = source.options
-    if options.grid or options.block:
+    if not source.text.strip() or options.grid or options.block:
         return None
+    host = read_host(source)
     named = bool(options.entry) and names_function(host, options.entry)
     if options.entry and not named:
         return None
