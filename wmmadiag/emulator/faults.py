@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wmmadiag.emulator.call_stack import STACK_FULL
 from wmmadiag.emulator.extents import NamedExtents
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
-from wmmadiag.emulator.select_control import ENDS
+from wmmadiag.emulator.select_control import ENDS, RECURSION
 from wmmadiag.errors import BudgetError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
@@ -62,14 +61,12 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
     node = view.kernel.nodes[fault["pc"]]
     block = coordinates(fault["block"], view.grid)
     where = f"block {block}, warp {fault['warp']}, lane {fault['lane']}"
-    if kind == "unsupported" or node.text.startswith(STACK_FULL):
+    if kind == "unsupported" or node.text.startswith(RECURSION):
         return UnsupportedError(
             f"{fault['text'] or node.text} is not emulated",
             place=node.place,
             detail=where,
-            hint="raise cudaLimitStackSize, up to 128 KiB"
-            if node.text.startswith(STACK_FULL)
-            else "docs/limits.md lists what is not; guard it with #if to check the rest",
+            hint="docs/limits.md lists what is not; guard it with #if to check the rest",
         )
     detail = [where] if node.text in ENDS else [where, f"instruction: {node.text}"]
     address, space, write = None, "", None

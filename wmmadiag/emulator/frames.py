@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wmmadiag.emulator.decoded import REGISTER_BYTES, Value
 from wmmadiag.emulator.memory_layout import align_up
 from wmmadiag.place import Place
 from wmmadiag.ptx.ir import PtxFunction, Register, Space
-
-if TYPE_CHECKING:
-    from wmmadiag.emulator.call_stack import StackedFunction
 
 
 class Frame:
@@ -19,20 +14,18 @@ class Frame:
     Attributes:
         function: the function.
         call: place of the call that was expanded, None for the kernel.
-        depth: calls that were expanded to get here.
+        running: the names of it and of those whose calls were expanded to get here.
         local_base: offset of its frame in local memory, bytes.
         locations: address in local memory of `.local` and `.param` variables and formal parameters.
-        stack: the recursive function in whose frame that is; then locations count from the stack's pointer.
-        index: of the instruction that is being expanded.
     """
 
-    def __init__(self, function: PtxFunction, number: int, call: Place | None, local_base: int, depth: int = 0) -> None:
+    def __init__(
+        self, function: PtxFunction, number: int, call: Place | None, local_base: int, caller: Frame | None = None
+    ) -> None:
         self.function = function
         self.number = number
         self.call = call
-        self.depth = depth
-        self.stack: StackedFunction | None = None
-        self.index = 0
+        self.running: frozenset[str] = (frozenset() if caller is None else caller.running) | {function.name}
         self.local_end = local_base
         self.locations: dict[str, int] = {}
         self.values: dict[str, Value] = {}

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.emulator import native, select_bulk, select_lane, select_memory, select_tensor, select_warp
-from wmmadiag.emulator.call_stack import CallStack
 from wmmadiag.emulator.control_flow import Block, frontier_order, linearise, split_blocks
 from wmmadiag.emulator.decoded import UNSEEN, Decoded, Value
 from wmmadiag.emulator.limits import limits
@@ -25,7 +24,8 @@ from wmmadiag.place import Place
 
 # Importing them registers their operations.
 from wmmadiag.processes.collection import paused_collection
-from wmmadiag.ptx.calls import reached, recursive
+from wmmadiag.ptx.calls import reached
+from wmmadiag.ptx.components import components
 from wmmadiag.ptx.ir import Module, PtxFunction, Space
 
 _ = (select_bulk, select_lane, select_memory, select_tensor, select_warp)
@@ -77,7 +77,6 @@ def lower(
     share_registers: bool = True,
     least_aligned: bool = False,
     addresses: Mapping[str, int] = MappingProxyType({}),
-    stack_bytes: int = 0,
 ) -> LoweredKernel:
     """Lower one kernel of a module.
 
@@ -88,13 +87,12 @@ def lower(
         share_registers: let registers that are never alive together share storage.
         least_aligned: place static shared arrays at addresses that are aligned as declared and no more.
         addresses: of variables of the module, by name; the others are placed here.
-        stack_bytes: of a thread, for recursive functions; `call_stack.STACK_BYTES` at least.
 
     Raises:
         ConfigurationError: there is no such kernel, or the PTX is for a newer architecture.
         UnsupportedError: the kernel reaches something that is not emulated.
     """
-    select, layout = _selected(module, entry, arch, True, least_aligned, addresses, stack_bytes)
+    select, layout = _selected(module, entry, arch, True, least_aligned, addresses)
     function = select.entry
     blocks = split_blocks(select.nodes, select.labels)
     order = frontier_order(blocks)
@@ -147,7 +145,6 @@ def _selected(
     fuse: bool,
     least_aligned: bool,
     addresses: Mapping[str, int] = MappingProxyType({}),
-    stack_bytes: int = 0,
 ) -> tuple[Selector, MemoryLayout]:
     """A kernel's operations, calls expanded, in the order of the PTX."""
     function = module.functions.get(entry)
@@ -165,12 +162,11 @@ def _selected(
     select = Selector(module, function, layout, arch)
     select.fuse = fuse
     calls = reached(module, function)
-    select.recursive, select.stack = recursive(calls), CallStack(select, stack_bytes)
+    select.circles = components(calls)
     if in_clusters(module, function, calls):
         select.cluster = ClusterValues(select)
     expand(select, function)
     select.ends()
-    select.stack.finish()
     if select.local_bytes > bounds.local_per_thread:
         raise UnsupportedError(
             f"{entry} needs {select.local_bytes} bytes of local memory per thread; "

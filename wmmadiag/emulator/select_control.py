@@ -9,7 +9,7 @@ from wmmadiag.emulator.decoded import Value
 from wmmadiag.emulator.frames import Frame
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects
-from wmmadiag.ptx.calls import INDIRECT, function_address, kept_over_calls, targets
+from wmmadiag.ptx.calls import INDIRECT, function_address, targets
 from wmmadiag.ptx.ir import Instruction, Label, Operand, PtxFunction, PtxParameter, Register, SymbolAddress, Vector
 
 _INLINE_LIMIT = 200_000
@@ -17,6 +17,7 @@ _INLINE_LIMIT = 200_000
 _DEPTH_LIMIT = 100
 """Nested calls beyond which it is given up."""
 NO_FUNCTION = "call through a pointer that holds no function's address"
+RECURSION = "recursion: "
 WRONG_FREE = "free of what malloc and new did not give in a kernel, or of what was freed already"
 """Texts of the operations that end such lanes."""
 ENDS = {
@@ -30,23 +31,16 @@ def expand(select: Selector, function: PtxFunction) -> None:
     """Emit a function's body in the selector's current frame."""
     if select.fuse:
         function = contracted(function)
-    stack = select.frame.stack
-    if stack is not None and stack.frame is select.frame:
-        stack.kept = kept_over_calls(function)
     by_index: dict[int, list[str]] = {}
     for name, index in function.labels.items():
         by_index.setdefault(index, []).append(name)
     for index, instruction in enumerate(function.instructions):
         for name in by_index.get(index, ()):
             select.labels[select.frame.label(name)] = len(select.nodes)
-        select.frame.index = index
         select.run(instruction)
     for name in by_index.get(len(function.instructions), ()):
         select.labels[select.frame.label(name)] = len(select.nodes)
-    if stack is not None:
-        stack.bytes = max(stack.bytes, select.frame.local_end)
-    else:
-        select.local_bytes = max(select.local_bytes, select.frame.local_end)
+    select.local_bytes = max(select.local_bytes, select.frame.local_end)
 
 
 @selects("bra")
@@ -143,17 +137,16 @@ def call_through_pointer(select: Selector, instruction: Instruction) -> None:
 def _expand_call(
     select: Selector, function: PtxFunction, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]
 ) -> None:
-    if function.name in select.recursive:
-        select.stack.call(function, returns, arguments)
-        return
     caller, guard = select.frame, select.guard
+    if any(select.circles[one] == select.circles[function.name] for one in caller.running):
+        select.emit("trap").text = f"{RECURSION}a call that may come to itself again"
+        return
     if len(select.nodes) > _INLINE_LIMIT:
         raise select.unsupported(f"calls expand to more than {_INLINE_LIMIT} operations")
-    if caller.depth >= _DEPTH_LIMIT:
+    if len(caller.running) > _DEPTH_LIMIT:
         raise select.unsupported(f"calls are nested more than {_DEPTH_LIMIT} deep")
     select.frames += 1
-    callee = Frame(function, select.frames, select.place, caller.local_end, caller.depth + 1)
-    callee.stack = caller.stack
+    callee = Frame(function, select.frames, select.place, caller.local_end, caller)
     after = callee.label(END)
     if guard is not None:  # the whole call is skipped by lanes whose guard does not hold
         select.emit("bra", target=callee.label(_SKIPPED)).guard_negated = not guard[1]

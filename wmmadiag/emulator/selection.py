@@ -6,7 +6,7 @@ An operation without one is a lane operation, if the engine has it; otherwise it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,7 +25,6 @@ from wmmadiag.ptx.lexer import MALFORMED
 from wmmadiag.ptx.types import WIDTHS
 
 if TYPE_CHECKING:
-    from wmmadiag.emulator.call_stack import CallStack
     from wmmadiag.emulator.select_cluster import ClusterValues
 
 Select = Callable[["Selector", ir.Instruction], None]
@@ -90,11 +89,8 @@ class Selector:
         self._constants: dict[tuple[int, int], Value] = {}
         self._presets: dict[str, Value] = {}
         self._dynamic: list[tuple[Value, int, bool]] = []
-        self._late: list[Value] = []
-        self.recursive: frozenset[str] = frozenset()  # functions whose calls go over `stack`
-        self.stack: CallStack
+        self.circles: Mapping[str, int] = {}  # function → number of those that may come to each other
         self.cluster: ClusterValues | None = None  # of a kernel that knows of clusters
-        self.stack_pointer = Value(8, name="the stack's pointer")
         self._parameters = {p.name: p for p in entry.parameters if isinstance(p, ir.PtxParameter)}
         self.place = entry.place or Place("", 0)
         self.ptx_line = 0
@@ -185,18 +181,13 @@ class Selector:
             self._constants[key] = Value(width, constant=bits)
         return self._constants[key]
 
-    def late(self, width: int) -> Value:
-        """A constant whose value is known at the end."""
-        self._late.append(Value(width, constant=0))
-        return self._late[-1]
-
     def move(self, d: Value, source: Value) -> None:
         """Append a copy of a register."""
         self.lane(f"mov.b{8 * d.bytes}" if d.bytes else "mov.pred", d, source)
 
     def constants(self) -> list[Value]:
         """All constants, final only after `finish`."""
-        return [*self._constants.values(), *(value for value, _, _ in self._dynamic), *self._late]
+        return [*self._constants.values(), *(value for value, _, _ in self._dynamic)]
 
     def presets(self) -> list[Value]:
         """Registers that the engine fills when a warp starts."""
@@ -297,7 +288,7 @@ class Selector:
         """The address of a variable in its own state space, as a constant."""
         frame = self.frame
         if name in frame.locations:
-            return self.resize(self._local(frame.locations[name] + offset), width)
+            return self.constant(frame.locations[name] + offset, width)
         if name in self._parameters and frame.number == 0:
             return self.constant(PARAMETER_BASE + self._parameters[name].offset + offset, width)
         variable = frame.variables.get(name) or self.module.variables.get(name)
@@ -315,14 +306,6 @@ class Selector:
         if variable.space in (ir.Space.GLOBAL, ir.Space.CONST):
             return self.constant(self.layout.global_address(variable) + offset, width)
         raise self.unsupported(f"variable {name} in {variable.space.value} memory")
-
-    def _local(self, address: int) -> Value:
-        """An address in the frame's part of local memory."""
-        if self.frame.stack is None:
-            return self.constant(address, 8)
-        d = self.temporary(8)
-        self.lane("add.s64", d, self.stack_pointer, self.constant(address, 8))
-        return d
 
     def _shared(self, address: Value) -> Value:
         """An address in the block's shared memory; in a cluster each block's has its own place."""

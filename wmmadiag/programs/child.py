@@ -180,12 +180,6 @@ class Served:
             return (0, 0, 0, 0, 0, 0)
         return (made.launches, made.watched, made.sampled, made.unfollowed, made.repeats.count, made.settled)
 
-    def stack_bytes(self) -> int:
-        """Bytes of a thread's stack, as the program set them."""
-        found = ctypes.c_size_t()
-        self.runtime.cudaDeviceGetLimit(ctypes.byref(found), 0)  # cudaLimitStackSize
-        return found.value
-
     def located(self) -> int:
         """Where the program's library was loaded."""
         if not self.base:
@@ -223,7 +217,7 @@ class Served:
         )  # fmt: skip
         self.device = DeviceHalf(
             self.program.units, spec.options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
-            self.runtime.wmmadiag_view, self.stack_bytes, spec.use_cache, self.program.registers,
+            self.runtime.wmmadiag_view, spec.use_cache, self.program.registers,
         )  # fmt: skip
         self.launcher = Launcher(
             self.runtime, checks, spec.schedules, spec.every_launch, spec.sample, progress=progress,

@@ -121,7 +121,6 @@ class DeviceHalf:
         how: for the emulator, with the checks' names.
         shadows: the host's shadows of the device's variables, and where those lie on the device.
         place: gives a variable of the device an address, with its contents; `heap`: bytes for malloc in kernels.
-        stack: bytes of a thread's stack, as the program set them.
         view: where this process has the bytes of a device address.
         registers: whether the program asks what needs its kernels' registers.
         notes: what the user should know of kernels that were made ready.
@@ -134,7 +133,6 @@ class DeviceHalf:
     place: Callable[[str, bytes], int]
     heap: Callable[[], int]
     view: Callable[[int], int]
-    stack: Callable[[], int] = int
     use_cache: bool = True
     registers: bool = False
 
@@ -284,7 +282,7 @@ class DeviceHalf:
         absent = missing(module)
         if absent or (len(self.units) > 1 and through_pointers(module)):
             module, addresses = self._complete(module, absent, unit, addresses)
-        lowered = lower(module, entry.name, self.options.arch, addresses=addresses, stack_bytes=self.stack())
+        lowered = lower(module, entry.name, self.options.arch, addresses=addresses)
         origin = origin_of(compilation.ptx)
         parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, PtxParameter))
         own = named.get(base_name(entry.name), ())

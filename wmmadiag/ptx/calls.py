@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from wmmadiag.ptx import ir
-from wmmadiag.ptx.components import components
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.operands import OperandParser
 
@@ -123,16 +122,6 @@ def reached(module: ir.Module, entry: ir.PtxFunction) -> dict[str, set[str]]:
     return graph
 
 
-def recursive(graph: Mapping[str, set[str]]) -> frozenset[str]:
-    """The functions on cycles of a call graph, see `reached`."""
-    component = components(graph)
-    return frozenset(
-        name
-        for name, called in graph.items()
-        if any(one == name or component[one] == component[name] for one in called)
-    )
-
-
 def registers(operand: ir.Operand | None) -> Iterator[ir.Register]:
     """The registers in an operand."""
     if isinstance(operand, ir.Register):
@@ -148,50 +137,6 @@ def registers(operand: ir.Operand | None) -> Iterator[ir.Register]:
     elif isinstance(operand, ir.OperandPair):
         yield from registers(operand.first)
         yield from registers(operand.second)
-
-
-def kept_over_calls(function: ir.PtxFunction) -> dict[int, tuple[ir.Register, ...]]:
-    """Index of each call → the registers that are read behind it, and that the call does not give."""
-    code = function.instructions
-    effects = [_effect(one) for one in code]
-    alive: list[frozenset[ir.Register]] = [frozenset()] * (len(code) + 1)
-    behind: list[frozenset[ir.Register]] = [frozenset()] * len(code)
-    changed = True
-    while changed:
-        changed = False
-        for index in range(len(code) - 1, -1, -1):
-            reads, writes = effects[index]
-            behind[index] = frozenset().union(*(alive[one] for one in _following(function, index)))
-            before = reads | (behind[index] - writes)
-            changed |= before != alive[index]
-            alive[index] = before
-    return {
-        index: tuple(sorted(behind[index] - effects[index][1], key=lambda one: one.name))
-        for index, one in enumerate(code)
-        if one.op in _CALLS
-    }
-
-
-def _effect(one: ir.Instruction) -> tuple[frozenset[ir.Register], frozenset[ir.Register]]:
-    """The registers that an instruction reads, and those that it writes whatever its guard says."""
-    reads: set[ir.Register] = set()
-    writes: set[ir.Register] = set()
-    for spec, operand in zip(one.specs, one.operands, strict=True):
-        into = writes if spec.access is ir.Access.WRITE and not isinstance(operand, ir.Address) else reads
-        into.update(registers(operand))
-    if one.guard is not None:
-        return frozenset(reads | {one.guard.register}), frozenset()
-    return frozenset(reads), frozenset(writes)
-
-
-def _following(function: ir.PtxFunction, index: int) -> Iterator[int]:
-    one = function.instructions[index]
-    for operand in one.operands if one.op in ("bra", "brx.idx") else ():
-        if isinstance(operand, ir.Label):
-            for name in function.branch_targets.get(operand.name, (operand.name,)):
-                yield function.labels[name]
-    if one.guard is not None or one.op not in ("bra", "brx.idx", "ret", "exit", "trap"):
-        yield index + 1
 
 
 # Calls through pointers to functions: which functions a pointer may hold, and the number that stands for each.
