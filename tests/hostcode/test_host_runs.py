@@ -391,3 +391,45 @@ def test_what_is_optional_is_there(tmp_path):
     _, b, _, m, *_ = launch.arguments
     assert isinstance(b, Pointer) and b.buffer.name == "b"
     assert told(m) == "n"
+
+
+EPILOGUES = """
+template <int M_, int N_> struct Shape { static constexpr int kM = M_; };
+template <typename B, typename W> struct Config {
+  using Block = B;
+  static constexpr int kThreads = 32 * B::kM / W::kM;
+};
+struct Store { int* d; };
+template <typename Act> struct Scale { int* d; const float* factors; };
+namespace detail {
+template <typename Cfg, typename E> __global__ void mm(const int* A, int M, E e) {}
+template <typename Cfg, typename E> void launch(const int* a, int m, const E& ep, cudaStream_t s) {
+  mm<Cfg, E><<<(m + Cfg::Block::kM - 1) / Cfg::Block::kM, Cfg::kThreads, 0, s>>>(a, m, ep);
+}
+}
+template <typename E> void gemm(const int* a, int m, const E& ep, cudaStream_t s = nullptr) {
+  detail::launch<Config<Shape<64, 16>, Shape<32, 8>>>(a, m, ep, s);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "types"),
+    [
+        ("template void gemm(const int*, int, const Store&, cudaStream_t);\n"
+         "template void gemm(const int*, int, const Scale<half>&, cudaStream_t);", ["Store", "Scale<half>"]),
+        ("template void gemm<Store>(const int*, int, const Store&, cudaStream_t);\n"
+         "template void gemm<Scale<half>>(const int*, int, const Scale<half>&, cudaStream_t);",
+         ["Store", "Scale<half>"]),
+        ("void f(int* a, int* d, int m) { Store s; s.d = d; gemm(a, m, s); }", ["Store"]),
+    ],
+    ids=["by types", "by name", "called"],
+)  # fmt: skip
+def test_every_instantiation_that_is_asked_for_is_run_with_its_objects(tmp_path, asked, types):
+    found = [one for one, _ in launched(tmp_path, EPILOGUES + asked)]
+    named = {one.kernel.arguments: one for one in found if "E" not in one.kernel.arguments}
+    assert [one[1] for one in named] == types
+    for one in named.values():
+        assert one.kernel.arguments[0] == "Config<Shape<64, 16>, Shape<32, 8>>"
+        assert told(one.block.members["x"].value) == "64"
+        assert isinstance(one.arguments[2], Struct) and isinstance(one.arguments[2].members["d"].value, Pointer)

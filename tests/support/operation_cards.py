@@ -42,6 +42,6 @@ def card_of(
     lines += ["[launch]", "grid = 1", "block = 32"]
     for number, case in enumerate(operation.cases):
         lines += ["[[cases]]", f'name = "case{number}"']
-        extents = {key: value // 8 if value > 8 else value for key, value in case.items()}  # binding draws them all
+        extents = {key: value // 8 if value > 16 else value for key, value in case.items()}  # binding draws them all
         lines += [f"{key} = {json.dumps(value)}" for key, value in {**extents, **(further or {})}.items()]
     return parse_card("\n".join(lines) + "\n", folder / "k.toml")

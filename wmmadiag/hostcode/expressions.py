@@ -7,7 +7,7 @@ import re
 from wmmadiag.csource.nodes import Node, arguments, bare, field
 from wmmadiag.hostcode.evaluation import evaluate, handles
 from wmmadiag.hostcode.machine import Machine
-from wmmadiag.hostcode.names import CONSTANTS, type_text
+from wmmadiag.hostcode.names import CONSTANTS, parsed_call, type_text
 from wmmadiag.hostcode.places import operation, place_of
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
@@ -84,6 +84,9 @@ def _binary(machine: Machine, node: Node, scope: Scope) -> Value:
     if left is None or right is None or sign is None:
         return Unknown(scope.source.words(node))
     op = scope.source.text(sign)
+    if op == ">" and right.type == "parenthesized_expression" and left.end_byte == sign.start_byte:
+        # `f<A<B<1>, C<2>>>(x)` is a call: the grammar takes what closes three lists for a comparison.
+        return parsed_call(machine, f"{scope.source.text(left)}>", scope.source.text(right), scope)
     a, b = evaluate(machine, left, scope), evaluate(machine, right, scope)
     return operation(_OPERATORS.get(op, op), a, b, scope.source.words(node))
 

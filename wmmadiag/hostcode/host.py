@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import wmmadiag.hostcode.loops  # noqa: F401 - what runs them is registered
 from wmmadiag.csource.declarations import TemplateParameter
-from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.nodes import Node, descendants, field
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.calls import run_closure, run_function
-from wmmadiag.hostcode.classes import constructed, default_argument, resolved_type
+from wmmadiag.hostcode.classes import bind_parameters, constructed, default_argument, resolved_type
 from wmmadiag.hostcode.events import Event, HostLaunch
 from wmmadiag.hostcode.machine import Machine, PathEnd, SupposedAnswer
 from wmmadiag.hostcode.names import template_values
-from wmmadiag.hostcode.program import HostFunction, HostProgram, Site
+from wmmadiag.hostcode.program import HostFunction, HostProgram, Site, plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import is_integer, is_real, plain, split_template
 from wmmadiag.hostcode.values import Cell, HostAddress, Items, Pointer, Struct, TypeName, Unknown, Value
 
+_MOST_INSTANCES = 6  # instantiations of one function template that are run
 _MOST_RUNS = 48
 _DEEPEST_AGAIN = 12  # decisions before one whose branches launch the same
 
@@ -68,9 +69,11 @@ def runs(
         sites = program.sites(root.source, root.function.body)
         if sites <= covered:
             continue
-        for one in _runs_of(program, root, answer, multiplied, types, covered):
-            covered |= one.machine.sites
-            found.append(one)
+        before = frozenset(covered)
+        for instance in range(min(max(1, len(_instantiations(program, root))), _MOST_INSTANCES)):
+            for one in _runs_of(program, root, answer, multiplied, types, before, instance):
+                covered |= one.machine.sites
+                found.append(one)
     return tuple(found)
 
 
@@ -96,9 +99,13 @@ def _runs_of(
     answer: SupposedAnswer | None,
     multiplied: Sequence[str],
     types: Mapping[str, str],
-    covered: set[Site],
+    covered: Collection[Site],
+    instance: int,
 ) -> Iterator[HostRun]:
     """Runs of one function: as its conditions usually are, then for every branch that may launch something else.
+
+    Args:
+        instance: which of the instantiations that the source asks for.
 
     Last come branches that launch the same with other template arguments, of which each may make one of its own.
     """
@@ -115,7 +122,9 @@ def _runs_of(
             continue
         tried.add(script)
         name = root.function.qualified
-        machine = Machine(program, script, answer=answer, multiplied=multiplied, types=types, root=name)
+        machine = Machine(
+            program, script, answer=answer, multiplied=multiplied, types=types, root=name, instance=instance
+        )
         complete = _run(machine, root)
         seen |= machine.sites
         named = {(one.kernel.name, one.kernel.arguments) for one in machine.launches}
@@ -139,8 +148,10 @@ def _run(machine: Machine, root: HostFunction) -> bool:
     scope = Scope(root.source)
     function = root.function
     try:
-        values = [parameter_value(machine, one, scope, function.name == "main") for one in function.parameters]
         explicit = _instantiated(machine, root, scope) or _template_arguments(machine, function.template or (), scope)
+        typed = Scope(root.source)
+        bind_parameters(machine, function.template or (), explicit, typed)
+        values = [parameter_value(machine, one, typed, function.name == "main") for one in function.parameters]
         run_function(machine, root, values, explicit, scope, this=_object_of(machine, root, scope))
         _call_back(machine)
     except PathEnd:
@@ -174,16 +185,47 @@ def _object_of(machine: Machine, root: HostFunction, scope: Scope) -> Struct | N
     return found if isinstance(found, Struct) else None
 
 
+def _instantiations(program: HostProgram, root: HostFunction) -> list[Node]:
+    """The instantiations of a function template that the source asks for: `template void launch<half>(…);`."""
+    found = []
+    for one in program.instantiations(root.source) if root.function.template else ():
+        declarator = next(descendants(one, "function_declarator"), None)
+        called = field(declarator, "declarator") if declarator is not None else None
+        if declarator is not None and called is not None and _plain(root, called) == root.function.name:
+            found.append(declarator)
+    return found
+
+
+def _plain(root: HostFunction, called: Node) -> str:
+    return plain_name(root.source.words(called))
+
+
 def _instantiated(machine: Machine, root: HostFunction, scope: Scope) -> list[Value]:
-    """The arguments with which the source instantiates a function template: `template void launch<half>(…);`."""
-    if not root.function.template:
-        return []
-    for one in machine.program.instantiations(root.source):
-        named = next(descendants(one, "template_function"), None)
-        name = field(named, "name") if named is not None else None
-        if named is not None and name is not None and root.source.text(name) == root.function.name:
+    """The arguments of the instantiation that is run; none where the source asks for none."""
+    for declarator in _instantiations(machine.program, root)[machine.instance :]:
+        named = next(descendants(declarator, "template_function"), None)
+        if named is not None and named.end_byte <= _end_of_name(declarator):
             return list(template_values(machine, field(named, "arguments"), scope))
+        return _deduced(root, field(declarator, "parameters"))
     return []
+
+
+def _end_of_name(declarator: Node) -> int:
+    called = field(declarator, "declarator")
+    return called.end_byte if called is not None else 0
+
+
+def _deduced(root: HostFunction, listed: Node | None) -> list[Value]:
+    """The template arguments that the types of an instantiation's parameters tell: `template void f(const A&);`."""
+    nodes = [one for one in listed.named_children if "parameter" in one.type] if listed is not None else []
+    types: dict[str, str] = {}
+    for parameter, node in zip(root.function.parameters, nodes, strict=False):
+        kind = field(node, "type")
+        if kind is not None:
+            types.setdefault(plain(parameter.type), root.source.words(kind))
+    template = root.function.template or ()
+    told = [types.get(one.name, "") for one in template]
+    return [TypeName(one) for one in told] if all(told) else []
 
 
 def _template_arguments(machine: Machine, template: Sequence[TemplateParameter], scope: Scope) -> list[Value]:

@@ -62,7 +62,9 @@ class Machine:
     # symbols whose values only the compiler can say: an expression, and where it stands
     asked: dict[str, Supposition] = field(default_factory=dict)
     answer: SupposedAnswer | None = None  # asks the compiler for such values
-    root: str = ""  # qualified name of the function that the run began with
+    # root: qualified name of the function that the run began with; which of the instantiations that are asked for of it
+    root: str = ""
+    instance: int = 0
     # C types that the source's tensor-core operations name: a dispatch over types chooses these
     multiplied: Sequence[str] = ()
     # what parameters of templates that nobody instantiates stand for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from wmmadiag.csource.nodes import Node, field
+from wmmadiag.csource.nodes import Node, descendants, field
 from wmmadiag.csource.tree import parse
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.evaluation import evaluate, handles
@@ -13,7 +13,7 @@ from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
-from wmmadiag.hostcode.types import bytes_of, plain
+from wmmadiag.hostcode.types import bytes_of, plain, split_template
 from wmmadiag.hostcode.values import Cell, CharacterText, FunctionName, KernelName, Struct, TypeName, Unknown, Value
 
 # <climits>, <cmath>, <cfloat>, math_constants.h.
@@ -37,6 +37,25 @@ def parsed_expression(machine: Machine, text: str, scope: Scope) -> Value:
         return Unknown(text)
     inner = scope.inner(source)
     return evaluate(machine, value, inner)
+
+
+def parsed_call(machine: Machine, called: str, given: str, scope: Scope) -> Value:
+    """What `called(given)` returns, where template arguments of what is called are templates themselves.
+
+    These are types of names of their own in it, so that the grammar has no lists within lists to tell from comparisons.
+    """
+    head, arguments = split_template(called)
+    inner = scope.inner()
+    names = []
+    for at, one in enumerate(arguments):
+        source = parse(f"using x = {one};", scope.source.name)
+        alias = next(descendants(source.root, "type_descriptor"), None)
+        if "<" in one and alias is not None and not source.root.has_error:
+            names.append(f"argument_{at}")
+            inner.types[names[-1]] = type_text(machine, alias, scope.inner(source))
+        else:
+            names.append(one)
+    return parsed_expression(machine, f"{head}<{', '.join(names)}>{given}", inner)
 
 
 def global_cell(machine: Machine, name: str, scope: Scope) -> Cell | None:

@@ -178,7 +178,7 @@ OPERATION = Operation(
     # The second has no extent that another one has, and windows that overhang each edge.
     cases=(
         {"N": 1, "C": 16, "H": 8, "W": 8, "K": 16, "R": 3, "S": 3, "pad": 1},
-        {"N": 2, "C": 32, "H": 13, "W": 10, "K": 48, "R": 3, "S": 3, "stride": 2, "pad": 1},
+        {"N": 2, "C": 32, "H": 13, "W": 10, "K": 48, "R": 3, "S": 3, "stride": 2, "pad": 1, "dilation": 3},
     ),
     work=f"2*N*K*(C//groups)*R*S*({_RESULT[2]})*({_RESULT[3]})",
     signs=Signs(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.tree import parse
 from wmmadiag.hostcode.types import plain, scalar, split_list
 from wmmadiag.hostcode.values import Items, Pointer, Struct, Value
 from wmmadiag.launch import field_offsets
@@ -198,10 +201,22 @@ def _is_known(name: str) -> bool:
     )
 
 
+@lru_cache(maxsize=2)
+def _methods(code: str) -> str:
+    """The bodies of all methods of classes, which read members by their plain names."""
+    source = parse(code)
+    found = declarations(source)
+    classes = {one.qualified for one in found.records}
+    bodies = (one.body for one in found.functions if one.scope in classes and one.body is not None)
+    return "\n".join(map(source.text, bodies))
+
+
 def _unread(code: str, member: str) -> bool:
     """Whether no code of the source reads a member of that name."""
     if re.search(r"\bauto\s*&{0,2}\s*\[", code):
         return False  # structured bindings read without a name
+    if re.search(rf"\b{re.escape(member)}\b", _methods(code)):
+        return False
     return not re.search(rf"(?:\.|->)\s*{re.escape(member)}\b(?!\s*=[^=])", code)
 
 
