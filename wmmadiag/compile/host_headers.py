@@ -60,8 +60,6 @@ _OF_KERNELS = (
     "thrust/complex.h", "thrust/pair.h", "thrust/tuple.h", "thrust/random.h", "thrust/random/", "thrust/detail/",
     "thrust/type_traits/", "thrust/iterator/",
 )  # fmt: skip
-# Algorithms that a thread may run by itself (`thrust::seq`): where the policy's header is read, too.
-_POLICIES = "thrust/execution_policy.h"
 _HOST_FOLDERS = (
     "ATen/ torch/ c10/ caffe2/ pybind11/ nanobind/ cub/device/ thrust/ gtest/ gmock/ benchmark/ boost/ fmt/ "
     "spdlog/ absl/ Eigen/ opencv2/ sys/ nvtx3/ nlohmann/"
@@ -73,7 +71,7 @@ def is_host_header(name: str) -> bool:
     """Whether `#include <name>` brings nothing that device code could use."""
     if name in _STANDARD or name in _CUDA_HOST:
         return True
-    if name.startswith(("torch/wmmadiag", "c10/util/wmmadiag", "thrust/wmmadiag", *_OF_KERNELS)):
+    if name.startswith(("torch/wmmadiag", "c10/util/wmmadiag", *_OF_KERNELS)):
         return False
     return name.startswith(_PREFIXES) and not is_file(STUBS / name)  # device code uses what there is a stub for
 
@@ -86,5 +84,5 @@ def is_of_the_language(name: str) -> bool:
 def brought(name: str) -> bytes:
     """The text that stands for such a header in device code."""
     if name.startswith("thrust/"):
-        return b"#include <thrust/%s.h>\n" % (b"wmmadiag_algorithms" if name == _POLICIES else b"device_ptr")
+        return b"#include <thrust/device_ptr.h>\n"
     return _BROUGHT.get(name, b"")
