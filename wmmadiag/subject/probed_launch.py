@@ -176,6 +176,11 @@ def _written(
     except WmmadiagError:
         return None
     assert output.storage is not None and output.original is not None
+    size = output.storage.itemsize
+    if size in (1, 2, 4, 8):
+        whole = np.dtype(f"u{size}")
+        same: _Mask = output.storage.view(whole) == output.original.view(whole)
+        return ~same
     changed = output.storage.view(np.uint8) != output.original.view(np.uint8)
     mask: _Mask = changed.reshape(output.storage.size, -1).any(axis=1)
     return mask

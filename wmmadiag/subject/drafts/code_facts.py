@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 
 from wmmadiag.hostcode.terms import Number
 from wmmadiag.hostcode.types import plain, scalar
 from wmmadiag.ops import OPERATIONS
 
+_TEXTS = 256  # of which what they show is kept: each operation that is tried asks the same of a kernel's code
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TYPE = r"((?:const\s+)?[A-Za-z_][\w:]*(?:\s+const)?)\s*\*(?:\s*(?:const|__restrict__|__restrict))*"
 _ELEMENTS = {
@@ -22,6 +25,7 @@ def card_type(dtype: str) -> str | None:
     return re.sub(r"\Ai(\d+)\Z", r"s\1", dtype) or None
 
 
+@lru_cache(maxsize=16)
 def without_comments(text: str) -> str:
     """The text with comments blanked and continued lines joined."""
     return _COMMENT.sub(" ", text.replace("\\\n", " "))
@@ -44,24 +48,27 @@ def multiples(text: str) -> list[str]:
     return sorted({one or other for one, other in found}, key=int, reverse=True)
 
 
+@lru_cache(maxsize=_TEXTS)
 def uses_tf32(text: str) -> bool:
     """Whether the source multiplies in tf32: its f32 pointers then hold tf32 operands."""
     return re.search(r"precision::tf32|\.tf32\b", without_comments(text)) is not None
 
 
-def accumulator_types(text: str) -> set[str]:
+@lru_cache(maxsize=_TEXTS)
+def accumulator_types(text: str) -> frozenset[str]:
     """The types of accumulators that a source names, as it spells them; a template's parameter among them."""
     code = without_comments(text)
     fragments = re.findall(r"\baccumulator\s*,[^<>;]*?,\s*([\w:]+)\s*>", code)
     forms = re.findall(r"\bmma\.sync\.aligned\.m\d+n\d+k\d+\.\w+\.\w+\.(\w+)\.\w+\.\w+\.\w+", code)
-    return {*fragments, *forms}
+    return frozenset((*fragments, *forms))
 
 
-def fragment_extents(text: str) -> set[str]:
+@lru_cache(maxsize=_TEXTS)
+def fragment_extents(text: str) -> frozenset[str]:
     """The names of constants that are a fragment's shape: `fragment<matrix_a, M, N, K, half, row_major>`."""
     code = without_comments(text)
     found = re.findall(r"\b(?:matrix_[ab]|accumulator)\s*,\s*([^,<>;]+),\s*([^,<>;]+),\s*([^,<>;]+),", code)
-    return {one.strip() for three in found for one in three if one.strip().isidentifier()}
+    return frozenset(one.strip() for three in found for one in three if one.strip().isidentifier())
 
 
 def tile_shapes(text: str, constants: Mapping[str, Number]) -> list[tuple[int, int, int]]:
@@ -81,15 +88,17 @@ def tile_shapes(text: str, constants: Mapping[str, Number]) -> list[tuple[int, i
     return list(dict.fromkeys(shapes))
 
 
-def tile_names(text: str) -> set[str]:
+@lru_cache(maxsize=_TEXTS)
+def tile_names(text: str) -> frozenset[str]:
     """The names that shape a shared array, or that the index of a block is multiplied by."""
     code = without_comments(text)
     shapes = re.findall(r"\b__shared__\b[^;=]*?\w((?:\s*\[[^\];]*\])+)", code)
     offsets = re.findall(r"\bblockIdx\s*\.\s*[xyz]\s*\*\s*([A-Za-z_]\w*)", code)
-    return {*offsets, *re.findall(r"[A-Za-z_]\w*", " ".join(shapes))}
+    return frozenset((*offsets, *re.findall(r"[A-Za-z_]\w*", " ".join(shapes))))
 
 
-def told_by_formulas(operation: str, text: str) -> dict[str, str]:
+@lru_cache(maxsize=_TEXTS)
+def told_by_formulas(operation: str, text: str) -> Mapping[str, str]:
     """Parameters of an operation of which a source has the formula, with their words; not where it has several.
 
     A formula that is a part of another one is none of its own: min(max(x, 0), 6) has max(x, 0).
@@ -104,7 +113,7 @@ def told_by_formulas(operation: str, text: str) -> dict[str, str]:
         whole = [word for word in places if any(_is_whole(span, word, places) for span in places[word])]
         if len(whole) == 1:
             told[name] = whole[0]
-    return told
+    return MappingProxyType(told)
 
 
 def _is_whole(span: tuple[int, int], word: str, places: Mapping[str, Sequence[tuple[int, int]]]) -> bool:

@@ -84,6 +84,7 @@ def _value_words(operation: str) -> Mapping[str, str]:
     return values | {one.value: one.spellings for one in known.distances if not one.batches}
 
 
+@lru_cache(maxsize=1 << 14)
 def role_named(name: str, operation: str) -> str | None:
     """The role that a pointer's or tensor's name suggests: "d_query" → "q"."""
     return _search(_role_words(operation), name)
@@ -158,6 +159,7 @@ def role_remark(name: str) -> str:
     return next((remark for known, remark in _STRANGE if words & set(known.split())), "")
 
 
+@lru_cache(maxsize=1 << 14)
 def symbol_for(name: str, operation: str) -> str | None:
     """The symbol (or product of symbols) that an integer's name suggests: "seq_len" → "S"."""
     return _search(OPERATIONS[operation].extents, name)
@@ -168,6 +170,7 @@ def is_longest(name: str, operation: str) -> bool:
     return _search({"longest": OPERATIONS[operation].longest}, name) is not None
 
 
+@lru_cache(maxsize=1 << 14)
 def value_for(name: str, operation: str) -> str | None:
     """The value that a scalar's name suggests beyond symbols: "softmax_scale" → "1/sqrt(D)", "lda" → "K"."""
     return _search(_value_words(operation), name)
@@ -186,6 +189,7 @@ def parameter_named(name: str, operation: str) -> Parameter | None:
     return known.get(_search({one: known[one].spellings for one in known if known[one].spellings}, name) or "")
 
 
+@lru_cache(maxsize=1 << 14)
 def distance_for(name: str, operation: str, *, batches: bool) -> Distance | None:
     """The leading dimension that a number's name means, or with `batches` the distance between matrices."""
     known = {one.value: one for one in OPERATIONS[operation].distances if one.batches == batches}

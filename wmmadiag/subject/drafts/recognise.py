@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from wmmadiag.ops import OPERATIONS
@@ -225,6 +226,7 @@ def contradicts(entry: str, operation: str, settings: Mapping[str, object]) -> b
     )
 
 
+@lru_cache(maxsize=1 << 12)
 def _shown(trait: Trait, code: str, multiplications: int) -> str:
     """What shows that code does something; "" if nothing does."""
     if not trait.pattern:
