@@ -277,8 +277,9 @@ _FORMULAS = (
 def _read_formula(data: bytes) -> str:
     """Read comments, and evaluate what they say of small tensors."""
     from wmmadiag.numerics.element_types import TYPES
-    from wmmadiag.ops.formulas.evaluate import NamedTensor, Wanted, evaluated
+    from wmmadiag.ops.formulas.evaluate import evaluated
     from wmmadiag.ops.formulas.functions import Reckoning
+    from wmmadiag.ops.formulas.indices import NamedTensor, Wanted
     from wmmadiag.ops.formulas.tree import FormulaError
     from wmmadiag.ops.parts.rounding import arithmetic
     from wmmadiag.subject.drafts.stated.comments import stated

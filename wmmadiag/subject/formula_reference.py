@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.expressions import ExpressionError, evaluate
-from wmmadiag.ops.formulas.evaluate import NamedTensor, SaidTensor, Wanted, evaluated
+from wmmadiag.ops.formulas.evaluate import SaidTensor, evaluated
 from wmmadiag.ops.formulas.functions import Reckoning
+from wmmadiag.ops.formulas.indices import NamedTensor, Wanted
 from wmmadiag.ops.formulas.syntax import parsed
 from wmmadiag.ops.formulas.tokens import normalised
 from wmmadiag.ops.formulas.tree import Applied as FormulaCall

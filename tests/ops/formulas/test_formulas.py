@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.formulas.evaluate import NamedTensor, Wanted, evaluated
+from wmmadiag.ops.formulas.evaluate import evaluated
 from wmmadiag.ops.formulas.functions import Reckoning
+from wmmadiag.ops.formulas.indices import NamedTensor, Wanted
 from wmmadiag.ops.formulas.syntax import parsed, parsed_prefix
 from wmmadiag.ops.formulas.tree import FormulaError
 from wmmadiag.ops.parts.rounding import arithmetic

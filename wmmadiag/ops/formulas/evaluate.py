@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wmmadiag.ops.formulas import values
 from wmmadiag.ops.formulas.functions import Reckoning, called, rows, times
+from wmmadiag.ops.formulas.indices import Indices, NamedTensor, Wanted
 from wmmadiag.ops.formulas.tree import (
     Equation,
     Expr,
@@ -24,39 +25,11 @@ from wmmadiag.ops.formulas.tree import (
     Summed,
     Turned,
     Word,
-    nodes,
     replaced,
 )
 from wmmadiag.ops.formulas.values import Val
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import U32, Doubles
-
-
-@dataclass(frozen=True, slots=True)
-class NamedTensor:
-    """What a name of a formula is.
-
-    Attributes:
-        v: float64 or complex128.
-        dims: what its extents are called.
-        e: the largest error of its elements.
-        plain, whole: as a value has it.
-    """
-
-    v: NDArray[Any]
-    dims: tuple[str, ...]
-    e: Any = 0.0
-    plain: bool = True
-    whole: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A tensor that is to be said: its extents, and what it holds before where something is added to that."""
-
-    shape: tuple[int, ...]
-    dims: tuple[str, ...]
-    before: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +67,7 @@ def evaluated(
             raise FormulaError("no target")
         own = wanted.get(target)
         one = _numbered(one, own, numberings)
-        scope = _Scope(one, known, numbers, own, meaning)
+        scope = _Scope(one, known, numbers, Indices(one, known, numbers, own), meaning)
         if own is None:
             known[target] = scope.named()
             continue
@@ -129,106 +102,21 @@ def _numbered(one: Equation, own: Wanted | None, numberings: Mapping[str, Equati
     return replace(one, items=items, where=None if where is None else replaced(where, by))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Scope:
     """One statement being evaluated."""
 
     statement: Equation
     tensors: Mapping[str, NamedTensor]
     numbers: Mapping[str, float]
-    own: Wanted | None
+    indices: Indices
     meaning: Reckoning
-    labels: dict[str, int] = field(default_factory=dict)  # index → the axis that it has in values
-    extents: dict[str, int] = field(default_factory=dict)
-    called: dict[str, str] = field(default_factory=dict)  # … and what its extent is called
-    lifted: dict[str, str] = field(default_factory=dict)  # what an extent is called → the index that goes along it
-
-    def __post_init__(self) -> None:
-        self._lift()
-        for name in self._indices():
-            self._give(name)
-
-    def _lift(self) -> None:
-        """Of a target of more than two axes the leading ones are indices of all that has them, too."""
-        if self.own is None:
-            return
-        items = self.statement.items
-        if items is not None:  # those that stand for whole axes
-            numbered = zip(items, self.own.dims, self.own.shape, strict=False)
-            for item, text, extent in numbered:
-                if isinstance(item, Word) and item.id == f"<{text}>":
-                    self.lifted[text], self.labels[item.id] = item.id, len(self.labels)
-                    self.extents[item.id], self.called[item.id] = extent, text
-            return
-        for at, text in enumerate(self.own.dims[:-2]):
-            if text not in self.lifted and not text.isdecimal():
-                name = f"<{text}>"
-                self.lifted[text] = name
-                self.labels[name] = len(self.labels)
-                self.extents[name], self.called[name] = self.own.shape[at], text
-
-    def _indices(self) -> Iterator[str]:
-        """The names that are indices, the target's first."""
-        parts: list[object] = [one for one in self.statement.items or () if one is not None]
-        for node in nodes(self.statement):
-            if isinstance(node, Indexed):
-                parts += [one for one in node.items if one is not None]
-            elif isinstance(node, Summed):
-                parts += [Word(one) for one in node.labels]
-        for part in parts:
-            for node in nodes(part):
-                name = node.id if isinstance(node, Word) else ""
-                plain = name not in self.tensors or part is node  # a whole tensor is no index
-                if name and ((plain and name not in self.numbers) or self._is_bound(name)):
-                    yield name
-
-    def _is_bound(self, name: str) -> bool:
-        """Whether an index hides a number or a tensor of its name."""
-        return any(isinstance(one, Summed) and name in one.labels for one in nodes(self.statement)) or any(
-            isinstance(one, Word) and one.id == name for one in self.statement.items or ()
-        )
-
-    def _give(self, name: str) -> None:
-        if name in self.labels:
-            return
-        found: list[tuple[int, str]] = []
-        if self.own is not None and self.statement.items is not None:
-            found += self._along(name, self.statement.items, self.own.shape, self.own.dims)
-        for node in nodes(self.statement):
-            if isinstance(node, Indexed) and node.base in self.tensors:
-                tensor = self.tensors[node.base]
-                found += self._along(name, self._filled(tensor, node.items), tensor.v.shape, tensor.dims)
-        if not found:
-            extent = next(
-                (self.numbers[one] for one in (name.upper(), name.lower()) if one in self.numbers and one != name), None
-            )
-            if extent is None or extent < 1:
-                raise FormulaError(f"nothing says how far '{name}' goes")
-            found = [(int(extent), name)]
-        self.labels[name] = len(self.labels)
-        self.extents[name], self.called[name] = found[0]
-
-    @staticmethod
-    def _along(
-        name: str, items: Sequence[Expr | None], shape: Sequence[int], dims: Sequence[str]
-    ) -> Iterator[tuple[int, str]]:
-        for item, extent, text in zip(items, shape, dims, strict=False):
-            if isinstance(item, Word) and item.id == name:
-                yield extent, text
-
-    # ---- values
 
     def value(self, tree: Expr) -> Val:
         """The value of an expression."""
         match tree:
             case Literal():
-                return Val(
-                    np.full((1,) * len(self.labels), tree.value),
-                    0.0,
-                    (),
-                    plain=True,
-                    whole=tree.value == int(tree.value),
-                )
+                return self._number(tree.value)
             case Word():
                 return self._name(tree.id)
             case Indexed():
@@ -256,28 +144,27 @@ class _Scope:
                 return called(tree.name, [self.value(one) for one in tree.arguments], self.meaning)
 
     def _name(self, name: str) -> Val:
-        labels = len(self.labels)
-        if name in self.labels:
-            shape = [1] * labels
-            shape[self.labels[name]] = self.extents[name]
-            return Val(np.arange(self.extents[name], dtype=np.float64).reshape(shape), 0.0, (), plain=True, whole=True)
+        if name in self.indices.labels:
+            count = np.arange(self.indices.extents[name], dtype=np.float64)
+            return Val(count.reshape(self.indices.shape([name])), 0.0, (), plain=True, whole=True)
         if name in self.tensors:
             return self._whole(self.tensors[name])
         if name in self.numbers:
-            value = self.numbers[name]
-            return Val(np.full((1,) * labels, value), 0.0, (), plain=True, whole=value == int(value))
-        if name in ("pi", "PI"):
-            return Val(np.full((1,) * labels, math.pi), 0.0, ())
-        if name in ("inf", "INF", "infinity"):
-            return Val(np.full((1,) * labels, math.inf), 0.0, ())
+            return self._number(self.numbers[name])
+        if name.lower() in _CONSTANTS:
+            return replace(self._number(_CONSTANTS[name.lower()]), plain=False)
         raise FormulaError(f"nothing is called '{name}'")
+
+    def _number(self, value: float) -> Val:
+        shape = (1,) * len(self.indices.labels)
+        return Val(np.full(shape, value), 0.0, (), plain=True, whole=math.isfinite(value) and value == int(value))
 
     def _whole(self, tensor: NamedTensor) -> Val:
         """A tensor without indices: axes of which the target has an index go along that."""
         items: list[Expr | None] = []
         for text, extent in zip(tensor.dims, tensor.v.shape, strict=True):
-            label = self.lifted.get(text, "") if tensor.dims.count(text) == 1 else ""
-            items.append(Word(label) if label and self.extents[label] == extent else None)
+            label = self.indices.lifted.get(text, "") if tensor.dims.count(text) == 1 else ""
+            items.append(Word(label) if label and self.indices.extents[label] == extent else None)
         return self._gathered(tensor, items)
 
     def _element(self, tree: Indexed) -> Val:
@@ -286,37 +173,21 @@ class _Scope:
         tensor = self.tensors[tree.base]
         if len(tree.items) > len(tensor.dims):
             raise FormulaError(f"'{tree.base}' has {len(tensor.dims)} axes")
-        return self._gathered(tensor, self._filled(tensor, tree.items))
-
-    def _filled(self, tensor: NamedTensor, items: Sequence[Expr | None]) -> list[Expr | None]:
-        """Indices of all axes: where some are missing, an axis that is called as an index goes along that."""
-        left = [*items]
-        summed = {one for node in nodes(self.statement) if isinstance(node, Summed) for one in node.labels}
-        filled: list[Expr | None] = []
-        for at, text in enumerate(tensor.dims):
-            spare = len(tensor.dims) - at > len(left)
-            label = self.lifted.get(text, text if text in summed else "")
-            if spare and label and tensor.dims.count(text) == 1:
-                filled.append(Word(label))
-            else:
-                filled.append(left.pop(0) if left else None)
-        return filled
+        return self._gathered(tensor, self.indices.filled(tensor, tree.items))
 
     def _gathered(self, tensor: NamedTensor, items: Sequence[Expr | None]) -> Val:
-        labels = len(self.labels)
+        labels = len(self.indices.labels)
         own = [at for at, item in enumerate(items) if item is None]
         taken = [at for at, item in enumerate(items) if item is not None]
         v = np.transpose(tensor.v, taken + own)
         e = np.transpose(tensor.e, taken + own) if isinstance(tensor.e, np.ndarray) else tensor.e
         dims = tuple(tensor.dims[at] for at in own)
-        names = [item.id for item in items if isinstance(item, Word) and item.id in self.labels]
+        names = [item.id for item in items if isinstance(item, Word) and item.id in self.indices.labels]
         if len(names) == len(taken) == len(set(names)) and all(
-            self.extents[name] == tensor.v.shape[at] for name, at in zip(names, taken, strict=True)
+            self.indices.extents[name] == tensor.v.shape[at] for name, at in zip(names, taken, strict=True)
         ):
-            order = sorted(range(len(taken)), key=lambda at: self.labels[names[at]])
-            shape = [1] * labels
-            for name in names:
-                shape[self.labels[name]] = self.extents[name]
+            order = sorted(range(len(taken)), key=lambda at: self.indices.labels[names[at]])
+            shape = self.indices.shape(names)
             moved = [*order, *range(len(taken), len(items))]
             v = np.transpose(v, moved).reshape((*shape, *v.shape[len(taken) :]))
             e = np.transpose(e, moved).reshape(v.shape) if isinstance(e, np.ndarray) else e
@@ -359,14 +230,12 @@ class _Scope:
         return found if found.plain or found.v.size == 1 else values.rounded(found, self.meaning.narrow)
 
     def _binary(self, tree: Infix) -> Val:
-        if tree.op in ("+", "-", "/"):
-            return values.combined(tree.op, self.value(tree.left), self.value(tree.right))
         if tree.op in ("*", "side", "@", "."):
             return times(tree.op, self._operand(tree.left), self._operand(tree.right), self.meaning)
-        if tree.op == "%":
-            a, b = self.value(tree.left), self.value(tree.right)
-            return replace(a, v=np.mod(a.v, b.v))
-        return values.compared(tree.op, self.value(tree.left), self.value(tree.right))
+        a, b = self.value(tree.left), self.value(tree.right)
+        if tree.op in ("+", "-", "/"):
+            return values.combined(tree.op, a, b)
+        return replace(a, v=np.mod(a.v, b.v)) if tree.op == "%" else values.compared(tree.op, a, b)
 
     def _power(self, of: Val, exponent: Val) -> Val:
         plain = float(exponent.v.reshape(-1)[0].real) if exponent.v.size == 1 else math.nan
@@ -383,9 +252,9 @@ class _Scope:
         return Val(v, e, dims)
 
     def _over(self, tree: Summed) -> Val:
-        axes = [self.labels[one] for one in tree.labels]
+        axes = [self.indices.labels[one] for one in tree.labels]
         if tree.kind in ("max", "min", "softmax"):
-            body = self._spread(self.value(tree.body), tree.labels)
+            body = self.indices.spread(self.value(tree.body), tree.labels)
             if tree.where is not None:
                 hides = -math.inf if tree.kind != "min" else math.inf
                 kept = self.value(tree.where)
@@ -401,36 +270,27 @@ class _Scope:
         counted = [self.value(one) for one in conditions if one is not None]
         found = self._summed(trees, counted, labels)
         if tree.kind == "mean":
-            count = math.prod(self.extents[one] for one in labels)
+            count = math.prod(self.indices.extents[one] for one in labels)
             found = values.combined("/", found, values.constant(float(count), found))
         return found
 
     def _summed(self, trees: Sequence[Expr], kept: Sequence[Val], labels: Sequence[str]) -> Val:
         """The sum over indices of a product, of those summands that are kept."""
-        axes = [self.labels[one] for one in labels]
+        axes = [self.indices.labels[one] for one in labels]
         if not any(isinstance(one, Infix) and one.op in ("@", ".") for one in trees):
             ready = [self._operand(one) if len(trees) > 1 else self.value(one) for one in trees]
             if not any(one.rank for one in ready):
                 ready += kept
-                spread = [one for one in labels if all(each.v.shape[self.labels[one]] == 1 for each in ready)]
-                ready[0] = self._spread(ready[0], spread)
+                spread = [one for one in labels if all(each.v.shape[self.indices.labels[one]] == 1 for each in ready)]
+                ready[0] = self.indices.spread(ready[0], spread)
                 return values.contracted(ready, axes, self.meaning.model)
         body = trees[0]
         for one in trees[1:]:
             body = Infix("*", body, one)
-        whole = self._spread(self.value(body), labels)
+        whole = self.indices.spread(self.value(body), labels)
         for condition in kept:
             whole = values.combined("*", whole, condition)
         return values.summed_up(whole, axes, self.meaning.model)
-
-    def _spread(self, of: Val, labels: Sequence[str]) -> Val:
-        """A value with the whole extent of indices."""
-        shape = list(of.v.shape)
-        for one in labels:
-            shape[self.labels[one]] = self.extents[one]
-        return replace(of, v=np.broadcast_to(of.v, shape))
-
-    # ---- targets
 
     def _result(self) -> Val:
         found = self.value(self.statement.value)
@@ -449,25 +309,9 @@ class _Scope:
         first = len(items or ()) - len(open_axes)
         if open_axes and open_axes != [*range(first, len(items or ()))]:
             raise FormulaError("an axis between indices is left open")
-        v, e = self._placed(found, names, found.v.shape[len(self.labels) :])
-        return NamedTensor(v, (*(self.called[one] for one in names), *found.dims), e, plain=False, whole=found.whole)
-
-    def _placed(self, found: Val, names: Sequence[str], own: Sequence[int]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Values and errors by these indices in their order, and then by own axes."""
-        labels = len(self.labels)
-        for name, at in self.labels.items():
-            if found.v.shape[at] != 1 and name not in names:
-                raise FormulaError(f"'{name}' is left open")
-        shape = [1] * labels
-        for one in names:
-            shape[self.labels[one]] = self.extents[one]
-        order = [self.labels[one] for one in names]
-        rest = [at for at in range(labels) if at not in order]
-        moved = [*order, *range(labels, labels + len(own)), *rest]
-        final = [self.extents[one] for one in names] + list(own)
-        v = np.broadcast_to(found.v, [*shape, *own])
-        e = np.broadcast_to(found.e, [*shape, *own])
-        return np.transpose(v, moved).reshape(final), np.transpose(e, moved).reshape(final)
+        v, e = self.indices.placed(found, names, found.v.shape[len(self.indices.labels) :])
+        dims = (*(self.indices.called[one] for one in names), *found.dims)
+        return NamedTensor(v, dims, e, plain=False, whole=found.whole)
 
     def said(self, own: Wanted) -> SaidTensor:
         """What the wanted tensor holds, as far as the statement says it."""
@@ -475,26 +319,25 @@ class _Scope:
         if items is None:
             first = own.dims[:-2]
             items = tuple(
-                Word(self.lifted[text]) if text in self.lifted and first.index(text) == at else None
+                Word(self.indices.lifted[text]) if text in self.indices.lifted and first.index(text) == at else None
                 for at, text in enumerate(first)
             )
-        items = (*items, *[None] * (len(own.dims) - len(items)))
         if len(items) > len(own.dims):
             raise FormulaError(f"'{self.statement.target}' has {len(own.dims)} axes")
+        items = (*items, *[None] * (len(own.dims) - len(items)))
         inner = [at for at, item in enumerate(items) if item is None]
         target_dims = tuple(own.dims[at] for at in inner)
         shape = tuple(own.shape[at] for at in inner)
-        if found.rank > len(inner):
-            drop = found.rank - len(inner)
-            if any(found.v.shape[len(self.labels) + at] != 1 for at in range(drop)):
-                raise FormulaError("the result has more axes than its target")
+        spare = found.v.shape[len(self.indices.labels) :][: max(0, found.rank - len(inner))]
+        if any(extent != 1 for extent in spare):
+            raise FormulaError("the result has more axes than its target")
         for mine, its in zip(found.dims[::-1], target_dims[::-1], strict=False):
             if mine not in ("1", its) and found.rank:
                 raise FormulaError(f"the result goes along '{mine}', its target along '{its}'")
-        names = [one.id for one in items if isinstance(one, Word) and one.id in self.labels]
+        names = [one.id for one in items if isinstance(one, Word) and one.id in self.indices.labels]
         if len(names) == len(set(names)) == len(items) - len(inner) and self.statement.where is None:
-            found = self._widened(found, shape)
-            v, e = self._placed(found, names, shape)
+            found = self.indices.widened(found, shape)
+            v, e = self.indices.placed(found, names, shape)
             back = np.argsort([*[at for at, item in enumerate(items) if item is not None], *inner])
             v, e = np.transpose(v, back), np.transpose(e, back)
             if v.shape != own.shape:
@@ -504,22 +347,10 @@ class _Scope:
             raise FormulaError("the target is said in part")
         return self._scattered(own, found, [one for one in items if one is not None])
 
-    def _widened(self, found: Val, shape: Sequence[int]) -> Val:
-        labels = len(self.labels)
-        rank = len(shape)
-        v, e = found.v, np.broadcast_to(found.e, found.v.shape)
-        if found.rank > rank:
-            gone = tuple(range(labels, labels + found.rank - rank))
-            v, e = np.squeeze(v, gone), np.squeeze(e, gone)
-        else:
-            v, e = values.widened(v, found.rank, rank), values.widened(e, found.rank, rank)
-        full = [*v.shape[:labels], *shape]
-        return Val(np.broadcast_to(v, full), np.broadcast_to(e, full), ("",) * rank)
-
     def _scattered(self, own: Wanted, found: Val, items: Sequence[Expr]) -> SaidTensor:
         """A target whose indices are computed, or which is said for some indices alone."""
         indices = [np.rint(self.index(one)).astype(np.int64) for one in items]
-        kept = np.ones((1,) * len(self.labels), bool)
+        kept = np.ones((1,) * len(self.indices.labels), bool)
         if self.statement.where is not None:
             kept = self.value(self.statement.where).v != 0
         every = np.broadcast_shapes(found.v.shape, kept.shape, *(one.shape for one in indices))
@@ -545,6 +376,7 @@ class _Scope:
         return SaidTensor(total, e + U32 * (np.abs(v) + np.abs(own.before)), known)
 
 
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "inf": math.inf, "infinity": math.inf}
 _WHOLE: Mapping[str, Any] = {
     "+": operator.add,
     "-": operator.sub,
