@@ -8,8 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -29,16 +28,11 @@ from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.read import read_text
-from wmmadiag.compile.sources import SourceFile, SourceTree
 from wmmadiag.compile.toolchain import toolchain
-from wmmadiag.csource.declarations import declarations
-from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.lexical import Macro
 from wmmadiag.errors import CompileError
 from wmmadiag.programs.c_sources import AS_CPP, as_cpp, of_a_library
-from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.kernel_names import expression_of
-from wmmadiag.programs.macro_kernels import MARKER, kernel_heads
+from wmmadiag.programs.prepared import PreparedSource
 from wmmadiag.programs.runtime import prelude, prune, runtime_library, runtime_stamp
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.symbols import (
@@ -46,7 +40,6 @@ from wmmadiag.programs.symbols import (
     base_of,
     called_by,
     is_kernel,
-    object_source,
     of_macro,
     symbols_of,
     without_namesakes,
@@ -104,76 +97,6 @@ class BuiltProgram(HostHalf):
     runtime: Path  # the runtime library that it uses
 
 
-@dataclass
-class _Prepared:
-    """A source whose files are ready to be written."""
-
-    name: str
-    tree: SourceTree
-    own: OwnFiles
-    names: list[DeviceNames] = field(default_factory=list)
-    words: set[str] = field(default_factory=set)  # of its files, where macros make kernels and once `texts` were made
-
-    def may_use_libraries(self) -> bool:
-        """Whether it includes a header of `native/headers`: of those, many are of no library."""
-        return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
-
-    @cached_property
-    def _marks(self) -> re.Pattern[bytes]:
-        """Words of libraries for kernels and for what the device alone runs."""
-        macros = self.own.space_macros
-        names = [name for name, one in macros.items() if not any("__host__" in body for body in one.bodies)]
-        return re.compile(rb"\b(?:" + "|".join(map(re.escape, names)).encode() + rb")\b" if names else rb"(?!)")
-
-    @cached_property
-    def _heads(self) -> dict[str, Macro]:
-        """Macros of any file that stand for kernels' heads."""
-        return kernel_heads(file.data for file in self.tree.every())
-
-    @cached_property
-    def _begins(self) -> re.Pattern[bytes]:
-        return re.compile(rb"\b(?:" + "|".join(self._heads).encode() + rb")\b" if self._heads else rb"(?!)")
-
-    def texts(self, folder: Path, unit: int, *, closures: bool) -> dict[Path, bytes]:
-        """The files to write, the source itself, the program's `unit`-th, first.
-
-        Args:
-            closures: whether extended lambdas become objects of classes.
-        """
-        paths = {file.key: folder / f"{number}_{Path(file.key).name}" for number, file in enumerate(self.tree.every())}
-        paths[next(iter(paths))] = folder / object_source(unit)
-        self.names.clear()
-        self.words.clear()
-        made = {paths[file.key]: self._text(file, paths, closures) for file in self.tree.every()}
-        if any(MARKER.encode() in text for text in made.values()):
-            for file in self.tree.every():
-                self.words.update(re.findall(r"[A-Za-z_]\w*", file.data.decode("utf-8", "replace")))
-        return made
-
-    def _text(self, file: SourceFile, paths: Mapping[str, Path], closures: bool) -> bytes:
-        edits = [
-            ByteEdit(
-                one.start, one.end, f'#include "{paths[target]}"' + "\n" * file.data.count(b"\n", one.start, one.end)
-            )
-            for one in file.directives
-            if (target := self.tree.targets.get((file.key, one.start), "")) in paths
-        ]
-        edits += [
-            ByteEdit(one.start, one.end, "#include <cub/cub.cuh>" + "\n" * file.data.count(b"\n", one.start, one.end))
-            for one in file.directives
-            if one.name == "include" and _COLLECTIVES.match(one.argument)
-        ]
-        if MARKS.search(file.data) or self._marks.search(file.data) or self._begins.search(file.data):
-            source = self.own.parsed(file)
-            declared = self.own.declared.get(file.key) or declarations(source)
-            edits += host_edits(source, declared, closures=closures, heads=self._heads)
-            self.names.append(device_names(declared))
-        text = applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
-        return named_line(file.name) + text
-
-
-_COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
-"""Parts of CUB, which are one header for the host."""
 _CLOCKS = frozenset({"cudaEventElapsedTime", "cuEventElapsedTime"})
 ALLOCATED = frozenset(
     f"cuda{one}"
@@ -215,7 +138,7 @@ def build(
     for path in sources:
         name = source_name(path)
         tree = source_tree(read_text(path), name, options, tools)
-        prepared.append(_Prepared(name, tree, OwnFiles(tree, options.macros)))
+        prepared.append(PreparedSource(name, tree, OwnFiles(tree, options.macros)))
     keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
     key = cache.digest(
         [*keys, *_own_parts(), *_runtime_parts(), compiler_version(compiler),
@@ -236,7 +159,7 @@ def read_program(folder: Path, runtime: Path | None = None) -> BuiltProgram:
     return BuiltProgram(**vars(held), library=folder / "program.so", runtime=runtime)
 
 
-def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str], *, libraries: bool) -> HostHalf:
+def _host_half(library: Path, prepared: Sequence[PreparedSource], notes: Sequence[str], *, libraries: bool) -> HostHalf:
     scopes: dict[str, set[str]] = {}
     for name in (name for one in prepared for each in one.names for name in each.qualified):
         scope, _, base = name.rpartition("::")
@@ -286,7 +209,7 @@ def _host_half(library: Path, prepared: Sequence[_Prepared], notes: Sequence[str
 
 def _compile(
     compiler: str,
-    prepared: Sequence[_Prepared],
+    prepared: Sequence[PreparedSource],
     options: CompileOptions,
     words: tuple[Sequence[str], Sequence[str]],
     folder: Path,
@@ -305,14 +228,14 @@ def _compile(
 
         notes: list[str] = []
 
-        def one_object(item: tuple[int, _Prepared]) -> Path:
+        def one_object(item: tuple[int, PreparedSource]) -> Path:
             number, one = item
             made = work / f"{number}.o"
-            texts = _written(one, work / str(number), number, closures=True)
+            texts = one.written(work / str(number), number, closures=True)
             try:
                 compiled(one, texts, made)
             except CompileError:
-                plain = _written(one, work / str(number), number, closures=False)
+                plain = one.written(work / str(number), number, closures=False)
                 if list(plain.values()) == list(texts.values()):
                     raise
                 try:  # kernels over its lambdas are refused by name then
@@ -323,7 +246,7 @@ def _compile(
                     raise
             return made
 
-        def compiled(one: _Prepared, texts: Mapping[Path, bytes], made: Path) -> None:
+        def compiled(one: PreparedSource, texts: Mapping[Path, bytes], made: Path) -> None:
             beside = f"-iquote{Path(one.name).parent}"
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
             # Kept for every folder in which a source of this name and text lies.
@@ -373,7 +296,7 @@ def _compile(
     prune(folder.parent, _MAX_KEPT)
 
 
-def _linked(words: Sequence[str], behind: Sequence[str], prepared: Sequence[_Prepared]) -> bool:
+def _linked(words: Sequence[str], behind: Sequence[str], prepared: Sequence[PreparedSource]) -> bool:
     """Link a program with the runtime; whether with its libraries, which take a while to compile."""
 
     def link(*, libraries: bool) -> bool:
@@ -390,15 +313,7 @@ def _linked(words: Sequence[str], behind: Sequence[str], prepared: Sequence[_Pre
         return link(libraries=True)
 
 
-def _written(one: _Prepared, folder: Path, number: int, *, closures: bool) -> dict[Path, bytes]:
-    folder.mkdir(exist_ok=True)
-    texts = one.texts(folder, number, closures=closures)
-    for path, text in texts.items():
-        path.write_bytes(text)
-    return texts
-
-
-def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
+def _nvrtc(prepared: Sequence[PreparedSource]) -> list[str]:
     """What links NVRTC, for a program that compiles by itself."""
     if not any(_JIT.search(file.data) for one in prepared for file in one.tree.every()):
         return []
@@ -419,5 +334,5 @@ def _own_parts() -> tuple[bytes, ...]:
     """What says how host code is rewritten and compiled: the modules that do it."""
     return tuple(
         (NATIVE.parent / name).read_bytes()
-        for name in ("build.py", "c_sources.py", "host.py", "kernel_names.py", "symbols.py")
+        for name in ("build.py", "c_sources.py", "host.py", "kernel_names.py", "prepared.py", "symbols.py")
     )
