@@ -59,24 +59,8 @@ struct Changed {
     int since;
 };
 constexpr Changed changed_calls[] = {
-    {"cuCtxCreate", 12050},
-    {"cuDeviceGetUuid", 11040},
-    {"cuEventElapsedTime", 12080},
-    {"cuGraphAddDependencies", 12030},
-    {"cuGraphAddKernelNode", 12000},
-    {"cuGraphExecKernelNodeSetParams", 12000},
-    {"cuGraphExecUpdate", 12000},
-    {"cuGraphGetEdges", 12030},
-    {"cuGraphKernelNodeGetParams", 12000},
-    {"cuGraphKernelNodeSetParams", 12000},
-    {"cuGraphNodeGetDependencies", 12030},
-    {"cuGraphNodeGetDependentNodes", 12030},
-    {"cuGraphRemoveDependencies", 12030},
-    {"cuMemAdvise", 12020},
-    {"cuMemPrefetchAsync", 12020},
-    {"cuStreamGetCaptureInfo", 12030},
-    {"cuStreamUpdateCaptureDependencies", 12030},
-    {"cuGetProcAddress", 12000},
+    {"cuCtxCreate", 12050}, {"cuDeviceGetUuid", 11040},    {"cuEventElapsedTime", 12080},
+    {"cuMemAdvise", 12020}, {"cuMemPrefetchAsync", 12020}, {"cuGetProcAddress", 12000},
 };
 
 // The address of a function of the driver, by the name that programs write; nullptr: it is not offered, or was another one then.
