@@ -57,6 +57,15 @@ class Cursor:
             return True
         return False
 
+    def skip_past(self, token: str) -> None:
+        """Move past the next such token.
+
+        Raises:
+            PtxSyntaxError: there is none.
+        """
+        while self.take() != token:
+            pass
+
     def expect(self, token: str) -> None:
         """Move past this token.
 

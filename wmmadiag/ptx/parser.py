@@ -143,8 +143,7 @@ class _ModuleParser:
             elif directive == ".tex":
                 self._variable(Space.GLOBAL, extern=False)
             elif directive == ".pragma":
-                while cursor.take() != ";":
-                    pass
+                cursor.skip_past(";")
             elif directive == ".alias":
                 self._alias()
             elif directive == ".version":
@@ -261,17 +260,16 @@ class _ModuleParser:
         cursor = self._cursor
         place = Place(cursor.name, cursor.line)
         if cursor.accept(".attribute"):
-            while cursor.take() != ")":  # .attribute(.unified(uuid1, uuid2))
-                pass
+            cursor.skip_past(")")  # .attribute(.unified(uuid1, uuid2))
             cursor.accept(")")
         returns_at = cursor.index
         if cursor.token == "(":
-            self._skip_list()
+            cursor.skip_past(")")
         name_at = cursor.index
         name = cursor.identifier("a function's name")
         parameters_at = cursor.index
         if cursor.token == "(":
-            self._skip_list()
+            cursor.skip_past(")")
         limits = self._limits()
         known = self._functions.get(name)
         if name in self._variables or (known is not None and known.entry != entry):
@@ -339,20 +337,13 @@ class _ModuleParser:
             place=list(first.frames())[-1],
         )
 
-    def _skip_list(self) -> None:
-        cursor = self._cursor
-        cursor.expect("(")
-        while cursor.take() != ")":
-            pass
-
     def _limits(self) -> dict[str, tuple[int, ...]]:
         cursor = self._cursor
         limits: dict[str, tuple[int, ...]] = {}
         while cursor.token.startswith("."):
             directive = cursor.take()[1:]
             if directive == "pragma":
-                while cursor.take() != ";":
-                    pass
+                cursor.skip_past(";")
                 continue
             if directive not in _LIMITS:
                 raise cursor.error(f"unknown directive '.{directive}'", index=cursor.index - 1)
