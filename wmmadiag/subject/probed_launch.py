@@ -208,7 +208,11 @@ def _largest_output(bound: BoundCase) -> tuple[BoundArgument, str] | None:
 
 
 def _extents(card: Card, role: str) -> tuple[str, ...]:
-    return OPERATIONS[card.computes.operation].roles[role].shape
+    known = OPERATIONS[card.computes.operation].roles.get(role)
+    if known is not None:
+        return known.shape
+    shape = next(view.shape for one in card.arguments for view in one.views if view.role == role)  # of a formula
+    return tuple(map(str, shape))
 
 
 def _layouts(card: Card, argument: BoundArgument, role: str) -> list[tuple[int, ...]]:
@@ -217,7 +221,7 @@ def _layouts(card: Card, argument: BoundArgument, role: str) -> list[tuple[int, 
     placement = argument.placements[role]
     rank = len(placement.shape)
     found = [tuple(sorted(range(rank), key=lambda axis: (-placement.strides[axis], axis)))]
-    axes = operation.roles[role].axes[-rank:]
+    axes = operation.roles[role].axes[-rank:] if role in operation.roles else ""
     for choice in operation.choices:
         for one in choice.alternatives:
             order = "".join(letter for letter in one.layouts.get(role, "") if letter in axes)

@@ -46,16 +46,9 @@ def launched_drafts(
     if wishes.grid and not wishes.block and not kernel.bounds:
         return
     try:
-        shared = wishes.shared or _shared(kernel, card, session)
-        card = replace(card, launch=replace(card.launch, shared=shared))
-        bounds = _bounds(card, session)
+        card, shared, blocks = _tried_with(kernel, wishes, card, session)
     except WmmadiagError:
         return
-    if wishes.block and all(one.isdecimal() for one in wishes.block):
-        blocks = [tuple(map(int, wishes.block))]
-    else:
-        numbers = [one for one in (*kernel.constants.values(), *kernel.named.values()) if isinstance(one, int | float)]
-        blocks = likely_blocks(kernel.code, numbers, bounds)
 
     def grouped(found: ProbedLaunch) -> Iterator[ProbedLaunch]:
         whole = (*found.grid, "1", "1")[:_AXES]
@@ -75,6 +68,39 @@ def launched_drafts(
                 shared = str(least_shared(card, session, found.block))
             yield _drafted(drafted_by, wishes, found, shared), _TILES[0]
     yield from ((_drafted(drafted_by, wishes, found, shared), _TILES[1]) for found in again)
+
+
+def _tried_with(
+    kernel: SourceKernel, wishes: Wishes, card: Card, session: CardSession
+) -> tuple[Card, str, list[tuple[int, ...]]]:
+    """The card with all the shared memory that the kernel may use, how much that is, and the blocks that are tried."""
+    shared = wishes.shared or _shared(kernel, card, session)
+    card = replace(card, launch=replace(card.launch, shared=shared))
+    bounds = _bounds(card, session)
+    if wishes.block and all(one.isdecimal() for one in wishes.block):
+        return card, shared, [tuple(map(int, wishes.block))]
+    numbers = [one for one in (*kernel.constants.values(), *kernel.named.values()) if isinstance(one, int | float)]
+    return card, shared, likely_blocks(kernel.code, numbers, bounds)
+
+
+def covering_launches(kernel: SourceKernel, wishes: Wishes, card: Card) -> Iterator[tuple[ProbedLaunch, str]]:
+    """The launches by which a kernel's blocks cover the output of a card, and the bytes of dynamic shared memory.
+
+    An axis of the grid that the code names has several blocks: without them another kernel would be as right.
+
+    Args:
+        card: with one large case, launched anyhow.
+    """
+    from wmmadiag.subject.card_session import tried_in
+
+    with contextlib.suppress(WmmadiagError):
+        session = tried_in(None, card)
+        card, shared, blocks = _tried_with(kernel, wishes, card, session)
+        named = {"xyz".index(axis) for axis in re.findall(r"\bblockIdx\s*\.\s*([xyz])\b", kernel.code)}
+        for found in probed_launches(card, session, blocks):
+            if any((*found.grid, "1", "1")[axis] == "1" for axis in named) and not wishes.grid:
+                continue
+            yield found, shared if shared == "0" or wishes.shared else str(least_shared(card, session, found.block))
 
 
 def _drafted(drafted_by: Callable[[Wishes], CardDraft], wishes: Wishes, found: ProbedLaunch, shared: str) -> CardDraft:

@@ -22,15 +22,16 @@ from wmmadiag.ops.formulas.tree import Applied, names_of, nodes
 from wmmadiag.subject.card import Card, Case, Derived
 from wmmadiag.subject.drafts.code_facts import uses_tf32
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.guess import DraftParameter
+from wmmadiag.subject.drafts.guess import DraftParameter, folded
 from wmmadiag.subject.drafts.kernel import SourceKernel
+from wmmadiag.subject.drafts.launched import covering_launches
 from wmmadiag.subject.drafts.model import CardDraft
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.drafts.stated.card_text import card_text, element_of
 from wmmadiag.subject.drafts.stated.chosen import Chosen, chosen
 from wmmadiag.subject.drafts.stated.comments import stated
 from wmmadiag.subject.drafts.stated.extents import Shapes, numbered_axes, shapes_of
-from wmmadiag.subject.drafts.stated.launch_text import WrittenLaunch, written
+from wmmadiag.subject.drafts.stated.launch_text import WrittenLaunch, by_itself, written
 from wmmadiag.subject.drafts.stated.names import array_named, known_numbers, labels_in, meanings
 from wmmadiag.subject.drafts.stated.sizes import roles_of, size_sets
 from wmmadiag.subject.drafts.text import parsed_card
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from wmmadiag.subject.verdict import Verdict
 
 _MOST_STATEMENTS, _MOST_CARDS, _MOST_RUNS = 6, 12, 16
+_MOST_LAUNCHES, _PROBED, _TILE = 4, 4, 64  # that are tried of a kernel which nobody launches, in sizes times that
 _TOLD = 0.1  # of the elements of an output: those that their bounds must tell from their neighbours
 _SETS = 3  # of sizes, of one way in which names are meant
 _REAL = frozenset(["f16", "bf16", "f32", "f64"])
@@ -62,7 +64,7 @@ def stated_card(
         The card; and what came of other formulas, each a clause.
     """
     arrays = [one for one in kernel.parameters if one.pointer and not one.value]
-    if kernel.launch is None or kernel.uninstantiated or not arrays or not all(map(element_of, arrays)):
+    if kernel.uninstantiated or not arrays or not all(map(element_of, arrays)):
         return None, ()
     if other := _changed_by(kernel):
         return None, (f"'{other}', which host code launches behind it, may change what it writes",)
@@ -70,16 +72,45 @@ def stated_card(
     if not found.formulas:
         return None, ()
     try:
-        launched = written(kernel, source.wishes)
+        kernel, launched = (kernel, written(kernel, source.wishes)) if kernel.launch is not None else by_itself(kernel)
     except NotWritten:
         return None, ()
     tries = TriedFormulas()
     for one in islice(chosen(found, arrays), _MOST_STATEMENTS):
-        card = _Held(source, kernel, launched, arrays, one).right_card(tries)
-        if card is not None:
-            said = f"judged by what a comment says, {one.told(source.path.name)}; --computes says otherwise"
-            return replace(card, assumed=(*assumed, said, *card.assumed)), ()
+        held = _Held(source, kernel, launched, arrays, one)
+        ways = islice(_covering(held), _MOST_LAUNCHES) if kernel.launch is None else [("", held)]
+        for launch, each in ways:
+            card = each.right_card(tries)
+            if card is not None:
+                said = f"judged by what a comment says, {one.told(source.path.name)}; --computes says otherwise"
+                return replace(card, assumed=(*assumed, said, *filter(None, [launch]), *card.assumed)), ()
     return None, tuple(f"it does not compute what line {line} says: {text}" for line, text in tries.wrong.items())
+
+
+def _covering(held: _Held) -> Iterator[tuple[str, _Held]]:
+    """A kernel that nobody launches, by each launch with which its blocks cover the output that a comment shapes.
+
+    Yields:
+        What that launch is, a clause, and the kernel so.
+    """
+    wishes = held.source.wishes
+    for card, _ in islice(held._cards(), 1):
+        case = card.cases[0]
+        sizes = {name: str(one * _PROBED) for name, one in _numbers(case).items() if one >= _TILE}
+        larger = replace(card, cases=(replace(case, symbols={**case.symbols, **sizes}),))
+        for found, shared in covering_launches(held.kernel, wishes, larger):
+            block = tuple(map(str, found.block))
+            said = (
+                f"launched with a grid of ({', '.join(found.grid)}) and blocks of ({', '.join(block)}), by which a run "
+                "covers the output, since the source has no launch; --grid and --block say otherwise"
+            )
+            launched = replace(held.launched, grid=tuple(wishes.grid) or found.grid, block=block, shared=shared)
+            yield said, replace(held, launched=launched)
+
+
+def _numbers(case: Case) -> dict[str, int]:
+    """The whole numbers of a case."""
+    return {name: int(str(one)) for name, one in case.symbols.items() if str(one).isdecimal()}
 
 
 def _changed_by(kernel: SourceKernel) -> str:
@@ -174,7 +205,11 @@ class _Held:
         wanted -= {one.name for one in self.arrays} | {one.target for one in self.chosen.statements} | {"pi", "inf"}
         names = self.kernel.machine.names if self.kernel.machine is not None else ()
         free = [one for one in names if one not in self.kernel.usual]
-        for found in meanings(sorted(wanted), known_numbers(self.kernel, self.launched), free):
+        known = known_numbers(self.kernel, self.launched)
+        if self.kernel.launch is None:  # a number of blocks that the kernel is not told: that of batches, say
+            folds = {folded(one) for one in known.exact}
+            known = replace(known, exact={**known.exact, **{one: one for one in wanted if folded(one) not in folds}})
+        for found in meanings(sorted(wanted), known, free):
             if wanted <= found.keys():
                 yield {name: text for name, text in found.items() if name != text} | counts
 
@@ -231,7 +266,7 @@ class _Held:
 
     def _ragged(self, case: Case) -> Case | None:
         """The case with sizes that the kernel compares its indices with, less one step; None where there are none."""
-        sizes = {name: int(str(one)) for name, one in case.symbols.items() if str(one).isdecimal()}
+        sizes = _numbers(case)
         less = dict(sizes)
         for guard, step in self.kernel.tiling.guards.items():
             for name in names_in(self.launched.numbers.get(guard, "")):

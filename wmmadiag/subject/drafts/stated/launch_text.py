@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
@@ -51,6 +51,16 @@ def written(kernel: SourceKernel, wishes: Wishes) -> WrittenLaunch:
             with suppress(NotWritten):
                 sizes[one.name] = terms.text(room)
     return WrittenLaunch(grid, block, wishes.shared or _text(launch.shared), kernel.entry, numbers, sizes)
+
+
+def by_itself(kernel: SourceKernel) -> tuple[SourceKernel, WrittenLaunch]:
+    """A kernel that nobody launches, its numbers as host symbols of their own names, and one warp of it."""
+    numbers = {one.name: one.value or one.name for one in kernel.parameters if not one.pointer}
+    machine = kernel.machine
+    if machine is not None:
+        names = {one.name: [one.own_name] for one in kernel.parameters if numbers.get(one.name) == one.name}
+        machine = replace(machine, names={**machine.names, **names})
+    return replace(kernel, machine=machine), WrittenLaunch(("1",), ("32",), "0", kernel.entry, numbers, {})
 
 
 def _text(value: Value | None) -> str:
