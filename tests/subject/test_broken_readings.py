@@ -56,6 +56,7 @@ def test_each_bug_is_one_edit_of_its_source(listed):
         ("unseen22/add_rmsnorm_qkv_gemm", "no_residual"),  # right by a formula of what it reads alone
         ("unseen25/rmsnorm_qkv_rope", "rotation_backwards"),  # in a kernel behind the one that a formula is of
         ("unseen28/w8a16_group_gemm", "weights_taken_as_signed"),  # bytes that are declared unsigned
+        ("unseen21/splitk_gemm_reduce", "slice_end"),  # reads on where the last slice of K is no whole tile
         ("unseen29/conv_bias_relu_nhwc_ext", "row_dilation_forgotten"),  # a dilation of one shows nothing
     ],
 )

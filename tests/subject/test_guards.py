@@ -6,7 +6,10 @@ import pytest
 
 import wmmadiag
 from wmmadiag.hostcode.program import read_program
+from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guards import tiling
+from wmmadiag.subject.drafts.kernel import read_kernel
+from wmmadiag.subject.open_subject import SubjectOptions
 
 KERNEL = """
 struct Params { int rows; };
@@ -151,3 +154,26 @@ def test_sizes_that_members_of_a_template_argument_guard(tmp_path, asserted, rag
     tail = next(dict(one.symbols) for one in card.cases if one.name == "tail")
     assert {name: tail[name] for name in ragged} == ragged
     assert asserted == "" or tail["K"] % 32 == 0  # as the host code asks
+
+
+PARTS = """
+#define TILE 32
+__global__ void gemm(const half* A, float* C, int M, int K, int part) {
+  const int begin = blockIdx.z * part, end = min(K, begin + part);
+  for (int k0 = begin; k0 < end; k0 += TILE)
+    if (k0 + threadIdx.x < end) C[0] += A[k0 + threadIdx.x];
+}
+void run(const half* A, float* C, int M, int K) {
+  gemm<<<dim3(1, 1, 4), 32>>>(A, C, M, K, PART);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "covered"), [("(K / 4 + TILE - 1) / TILE * TILE", {"K": 32}), ("(K + 3) / 4", {}), ("K / 4 * 2", {})]
+)
+def test_a_slice_begins_at_a_multiple_of_what_host_code_rounds_it_to(tmp_path, part, covered):
+    path = tmp_path / "k.cu"
+    path.write_text(PARTS.replace("PART", part))
+    kernel = read_kernel(GivenSource(path, SubjectOptions()))
+    assert kernel.tiling.guards["K"] == 1 and kernel.tiling.covered == covered

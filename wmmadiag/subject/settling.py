@@ -170,7 +170,7 @@ def _sizes_asked(case: CaseResult, message: str, others: Mapping[str, float] = M
 def _without_ragged(report: KernelReport) -> KernelReport:
     """The report where the kernel's own guards admit sizes that nobody launches: a store outside an array is wrong.
 
-    Wrong numbers are undecided, and what else ends a run there says nothing.
+    Wrong numbers, and a read outside, are undecided, and what else ends a run there says nothing.
     """
     cases: list[CaseResult] = []
     assumed = list(report.assumed)
@@ -179,12 +179,13 @@ def _without_ragged(report: KernelReport) -> KernelReport:
             cases.append(case)
             continue
         sizes = " ".join(f"{name}={value:g}" for name, value in case.symbols.items())
-        if case.problem is None:
-            message = (
-                "the numbers are wrong at sizes that are no multiples of its tiles, with which it compares indices"
-            )
+        read = case.problem is not None and case.problem.kind == "out-of-bounds"
+        if case.problem is None or read:
+            what = "it reads outside of an array" if read else "the numbers are wrong"
+            message = f"{what} at sizes that are no multiples of its tiles, with which it compares indices"
+            notes = (*case.notes, f"{case.problem.place} {case.problem.message}") if case.problem is not None else ()
             question = _sizes_asked(case, message)
-            cases.append(replace(case, status="undecided", problem=question))
+            cases.append(replace(case, status="undecided", problem=question, notes=notes or case.notes))
         else:
             assumed.append(f"not judged at {sizes}, which its guards might admit: {case.problem.message}")
     return replace(report, cases=tuple(cases), assumed=tuple(assumed))

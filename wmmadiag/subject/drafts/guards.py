@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from wmmadiag.csource.nodes import Node, ancestors, arguments, bare, descendants, operands
@@ -37,7 +38,13 @@ class Tiling(NamedTuple):
         return Tiling(*({names.get(name, name): value for name, value in told.items()} for told in self))
 
 
-def tiling(program: HostProgram, kernel: HostFunction, constants: Mapping[str, Number], threads: int) -> Tiling:
+def tiling(
+    program: HostProgram,
+    kernel: HostFunction,
+    constants: Mapping[str, Number],
+    threads: int,
+    multiples: Mapping[str, int] = MappingProxyType({}),
+) -> Tiling:
     """What the code of a kernel shows.
 
     Members of structs go by their own name.
@@ -45,8 +52,11 @@ def tiling(program: HostProgram, kernel: HostFunction, constants: Mapping[str, N
     Args:
         constants: numbers that the code knows by name.
         threads: of a block along x; 0 where that is not known.
+        multiples: what numbers that it is handed are multiples of, by its names for them: the length of a slice.
     """
     readers = _readers(program, kernel, constants)
+    for one in readers:
+        one.multiples = multiples
     told = _readers(program, kernel, {**constants, "blockDim.x": threads})
     return Tiling(_guards(readers), _steps(readers), _covered(readers), _strides(told))
 
@@ -146,6 +156,7 @@ class _Reader:
     added: dict[str, list[Node]] = field(default_factory=dict)  # what is added to a number: `i += blockDim.x`
     counted: set[str] = field(default_factory=set)  # what goes on by one
     given: dict[str, list[tuple[_Reader, Node]]] = field(default_factory=dict)  # what calls pass for a parameter, where
+    multiples: Mapping[str, int] = field(default_factory=dict)  # name of a number that the kernel is handed → a divisor
 
     def __post_init__(self) -> None:
         for one in self._nodes("init_declarator", "assignment_expression"):
@@ -383,7 +394,7 @@ class _Reader:
         if text in self.given:
             return _divisor(caller.multiple(passed, depth - 1) for caller, passed in self.given[text])
         known = self.constants.get(text.replace(" ", ""))
-        return int(known) if known is not None and known == int(known) else None
+        return int(known) if known is not None and known == int(known) else self.multiples.get(text)
 
     def _of_operation(self, node: Node, depth: int) -> int | None:
         op, left, right = operands(node)

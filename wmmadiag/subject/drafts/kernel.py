@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -268,7 +269,7 @@ def read_kernel(
         frozenset(machine.supposed)
         | {name for name, known in machine.names.items() if known and known[0] in outer and _mentions(code, known[0])},
         file_constants(machine, scope),
-        tiling(program, function, constants, threads_along_x(launch, machine)),
+        tiling(program, function, constants, threads_along_x(launch, machine), _multiples(machine, function, launch)),
         _open_parameters(program, function, launch) if not given else (),
         function,
         host,
@@ -279,6 +280,25 @@ def read_kernel(
         other_shape=other,
         varied=frozenset(other.numbers),
     )
+
+
+def _multiples(machine: Machine, function: HostFunction, launch: HostLaunch | None) -> dict[str, int]:
+    """What numbers that a launch gives are multiples of, as their terms show it: `ceil_div(k, TILE) * TILE`."""
+    program = machine.program
+    fixed = program.variables.keys() | program.macros.keys()
+
+    def constant(factor: Term) -> int:
+        of_file = factor.op == "symbol" and machine.names.get(factor.args[0], [""])[0] in fixed
+        known = machine.known(factor) if of_file or factor.op == "number" else None
+        return int(known) if known is not None and known == int(known) else 1
+
+    pairs = zip(function.function.parameters, launch.arguments if launch is not None else (), strict=False)
+    found = {
+        parameter.name: math.prod(map(constant, value.args))
+        for parameter, value in pairs
+        if isinstance(value, Term) and value.op == "*"
+    }
+    return {name: number for name, number in found.items() if number > 1}
 
 
 def _with_block(machine: Machine, launch: HostLaunch, block: Sequence[str]) -> Machine:
