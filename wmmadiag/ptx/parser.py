@@ -232,7 +232,8 @@ class _ModuleParser:
             shape = variables.parse_shape(cursor)
             initializer = None
             if head.type in variables.OPAQUE_TYPES and cursor.accept("="):
-                variables.skip_braces(cursor)
+                cursor.expect("{")
+                cursor.skip_past("}")
             elif cursor.accept("="):
                 if space is Space.SHARED:
                     raise cursor.error("a .shared variable cannot have an initial value")

@@ -72,13 +72,6 @@ def _skip_parentheses(cursor: Cursor) -> None:
         depth += (token == "(") - (token == ")")
 
 
-def skip_braces(cursor: Cursor) -> None:
-    """Move past a list in braces."""
-    cursor.expect("{")
-    while cursor.take() != "}":
-        pass
-
-
 def parse_shape(cursor: Cursor) -> list[int]:
     """Read `[4][8]`; -1 for a missing extent."""
     shape: list[int] = []

@@ -7,7 +7,7 @@ products by `*`, `@`, a dot, or by writing them side by side, `^T` and `.T`, nor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from wmmadiag.ops.formulas.tokens import FormulaToken, normalised, tokens_of
@@ -55,11 +55,8 @@ def parsed_prefix(text: str, is_tensor: Callable[[str], bool]) -> tuple[Equation
     Raises:
         FormulaError: it begins with none.
     """
-    plain = normalised(text)
-    parser = _Parser(plain, is_tensor)
-    statement = parser.statement()
-    rest = plain[parser.tokens[parser.at].start :] if parser.at < len(parser.tokens) else ""
-    return statement, rest
+    parser = _Parser(normalised(text), is_tensor)
+    return parser.statement(), parser.rest
 
 
 def parsed_expression(text: str, is_tensor: Callable[[str], bool]) -> tuple[Expr, str]:
@@ -68,10 +65,8 @@ def parsed_expression(text: str, is_tensor: Callable[[str], bool]) -> tuple[Expr
     Raises:
         FormulaError: it begins with none.
     """
-    plain = normalised(text)
-    parser = _Parser(plain, is_tensor)
-    found = parser.sum()
-    return found, plain[parser.tokens[parser.at].start :] if parser.at < len(parser.tokens) else ""
+    parser = _Parser(normalised(text), is_tensor)
+    return parser.sum(), parser.rest
 
 
 class _Parser:
@@ -85,6 +80,10 @@ class _Parser:
         at = self.at + ahead
         return self.tokens[at] if at < len(self.tokens) else FormulaToken("end", "", len(self.text), len(self.text), 9)
 
+    @property
+    def rest(self) -> str:
+        return self.text[self.peek().start :]
+
     def take(self, *texts: str) -> bool:
         if self.peek().kind in ("op", "name") and self.peek().text in texts:
             self.at += 1
@@ -93,7 +92,7 @@ class _Parser:
 
     def need(self, text: str) -> None:
         if not self.take(text):
-            raise FormulaError(f"'{text}' is missing before '{self.text[self.peek().start :][:20]}'")
+            raise FormulaError(f"'{text}' is missing before '{self.rest[:20]}'")
 
     def statement(self) -> Equation:
         begin = self.peek()
@@ -118,11 +117,9 @@ class _Parser:
     def condition(self) -> Expr | None:
         """`for j <= i`, `where …`, `(i >= j)`."""
         at = self.at
-        opened = False
-        if self.peek().text in (",", "("):
-            opened = self.take("(")
-            if not opened:
-                self.at += 1
+        opened = self.take("(")
+        if not opened:
+            self.take(",")
         self.take("for", "where", "if", "with", "only")
         try:
             found = self.comparison()
@@ -200,7 +197,7 @@ class _Parser:
 
     def is_inner(self) -> bool:
         """Whether `<` opens an inner product: a comma and `>` come behind it."""
-        return re.match(r"<[^<>=]*,[^<>=]*>", self.text[self.peek().start :]) is not None
+        return re.match(r"<[^<>=]*,[^<>=]*>", self.rest) is not None
 
     def unary(self) -> Expr:
         if self.take("-"):
@@ -316,7 +313,9 @@ class _Parser:
             self.need(")")
             return found
         if self.take("|"):
-            return self.enclosed("|", Norm)
+            found = self.within(self.sum, *self.closing, "|")
+            self.need("|")
+            return Norm(found)
         if token.text == "<" and self.is_inner():
             self.at += 1
             left = self.within(self.sum, *self.closing, ">")
@@ -325,7 +324,7 @@ class _Parser:
             self.need(">")
             return Inner(left, right)
         if token.kind != "name" or (token.text in STOP and len(token.text) > 1):
-            raise FormulaError(f"nothing to compute at '{self.text[token.start :][:20]}'")
+            raise FormulaError(f"nothing to compute at '{self.rest[:20]}'")
         if token.text in CASTS and self.peek(1).text == "(":
             self.at += 1
             return Applied(token.text, self.arguments())
@@ -334,11 +333,6 @@ class _Parser:
             return Applied(token.text.lower(), self.arguments())
         name, items = self.indexed()
         return Word(name) if items is None else Indexed(name, items)
-
-    def enclosed(self, sign: str, made: Callable[[Expr], Expr]) -> Expr:
-        found = self.within(self.sum, *self.closing, sign)
-        self.need(sign)
-        return made(found)
 
     def within(self, read: Callable[[], _T], *closing: str) -> _T:
         """What is read where these signs end it."""
@@ -350,18 +344,24 @@ class _Parser:
 
     def arguments(self) -> tuple[Expr, ...]:
         self.need("(")
-        return self.within(self.given)
+        return self.separated(")", self.argument)
 
-    def given(self) -> tuple[Expr, ...]:
-        """The arguments up to the parenthesis."""
-        found: list[Expr] = []
-        while not self.take(")"):
-            if found:
+    def argument(self) -> Expr:
+        if self.peek().kind == "name" and self.peek(1).text == "=":  # a keyword
+            self.at += 2
+        return self.sum()
+
+    def separated(self, closing: str, read: Callable[[], _T]) -> tuple[_T, ...]:
+        """What is read between commas up to a closing sign."""
+        return self.within(lambda: tuple(self.up_to(closing, read)))
+
+    def up_to(self, closing: str, read: Callable[[], _T]) -> Iterator[_T]:
+        first = True
+        while not self.take(closing):
+            if not first:
                 self.need(",")
-            if self.peek().kind == "name" and self.peek(1).text == "=" and found:  # a keyword
-                self.at += 2
-            found.append(self.sum())
-        return tuple(found)
+            first = False
+            yield read()
 
     def subscripted(self, name: str) -> tuple[str, tuple[Expr, ...]] | None:
         """`x_i`, `q_ij` where x is a tensor and that is none."""
@@ -393,16 +393,7 @@ class _Parser:
         return name, tuple(items) if some else None
 
     def items(self, closing: str) -> tuple[Expr | None, ...]:
-        return self.within(lambda: self.indices_up_to(closing))
+        return self.separated(closing, self.item)
 
-    def indices_up_to(self, closing: str) -> tuple[Expr | None, ...]:
-        found: list[Expr | None] = []
-        while not self.take(closing):
-            if found:
-                self.need(",")
-            if self.peek().text in (":", "..."):
-                self.at += 1
-                found.append(None)
-                continue
-            found.append(self.sum())
-        return tuple(found)
+    def item(self) -> Expr | None:
+        return None if self.take(":", "...") else self.sum()
