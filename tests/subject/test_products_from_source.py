@@ -8,9 +8,9 @@ import pytest
 
 from wmmadiag.api import check
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.alternatives import contradicted
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.contradictions import contradicted
 from wmmadiag.subject.drafts.derive import drafted_text
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 

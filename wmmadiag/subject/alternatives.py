@@ -18,10 +18,8 @@ from wmmadiag.subject.binding import BoundCase, bind, elements_of
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.card_session import MOST_TRIED, CardSession, tried_in
 from wmmadiag.subject.check import run_case
+from wmmadiag.subject.contradictions import contradicted
 from wmmadiag.subject.drafts.accumulators import computes_in
-from wmmadiag.subject.drafts.guess import role_named, value_for
-from wmmadiag.subject.drafts.handed_on import taken_otherwise
-from wmmadiag.subject.drafts.recognise import contradicts
 from wmmadiag.subject.drafts.sizes import UNUSUAL
 from wmmadiag.subject.readings import other_readings
 from wmmadiag.subject.rereading import nearness, reread, unwritten
@@ -362,38 +360,6 @@ def _meanings(card: Card) -> Iterator[tuple[Reading | None, Card]]:
     for reading, other in other_readings(card, changes=3):
         if "arithmetic" not in reading.kinds and reading.deliberate and not contradicted(other):
             yield reading, other
-
-
-def contradicted(card: Card) -> bool:
-    """Whether the kernel's own name, that of an array which holds several inputs, or the kernel that is launched behind
-    it says something else."""
-    entry = card.derived.kernel.entry if card.derived is not None else ""
-    operation = card.computes.operation
-    together = [(one.packed, role_named(one.name, operation)) for one in card.arguments if one.packed]
-    order = any(said in OPERATIONS[operation].packed and said != packed for packed, said in together)
-    if order or contradicts(entry, operation, card.computes.parameters) or taken_otherwise(card):
-        return True
-    return _passed_otherwise(card)
-
-
-def _passed_otherwise(card: Card) -> bool:
-    """Whether a parameter is another number than host code passes for it, to a kernel that does not look at that."""
-    known, given = OPERATIONS[card.computes.operation].parameters, card.computes.parameters
-    for one in card.derived.draft.arguments if card.derived is not None else ():
-        told = value_for(one.parameter.name, card.computes.operation) if one.parameter.unread else None
-        if told is None or told not in known or one.parameter.pointer:
-            continue
-        if _differ(one.value, str(given.get(told, known[told].default))):
-            return True
-    return False
-
-
-def _differ(one: str, other: str) -> bool:
-    """Whether two texts are numbers, and not the same."""
-    try:
-        return float(one) != float(other)
-    except ValueError:
-        return False
 
 
 def _arithmetic(card: Card, session: CardSession, bound: BoundCase) -> Iterator[tuple[Reading, Card]]:
