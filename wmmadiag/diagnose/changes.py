@@ -84,3 +84,14 @@ def _edited(text: bytes, edits: Sequence[TextEdit]) -> bytes:
         parts += [text[position : edit.start], edit.text.encode()]
         position = edit.end
     return b"".join([*parts, text[position:]])
+
+
+def alike_at_the_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """How many first ones of both are the same, and of the others how many last ones."""
+    head, most = 0, min(len(old), len(new))
+    while head < most and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < most - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -19,8 +19,9 @@ from typing import Any
 
 from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
-from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.familiarity import Familiarity, alike_at_the_ends
+from wmmadiag.diagnose.changes import Change, TextEdit, alike_at_the_ends
+from wmmadiag.diagnose.corpus import Corpus
+from wmmadiag.diagnose.naturalness import Naturalness
 from wmmadiag.diagnose.readers import Readers
 from wmmadiag.diagnose.sharing import Sharing
 from wmmadiag.diagnose.suspicion import Suspicion
@@ -90,27 +91,24 @@ def described(
     changes: Sequence[Change],
     sources: Mapping[str, Source],
     suspicion: Suspicion,
-    chosen: Container[int] | None = None,
+    known: Corpus | None = None,
 ) -> Iterator[tuple[Change, Line, tuple[str, ...]]]:
     """Each change with its line and features, in the order given.
 
     Args:
-        chosen: the numbers of those that are yielded; None: all.
+        known: what right code looks like; None: as it is shipped.
     """
-    familiarity, sharing, readers = Familiarity(sources), Sharing(sources), Readers(sources)
+    sharing, readers = Sharing(sources), Readers(sources)
     near = cache(partial(_near, suspicion))  # many changes are of one line and role
     before: Counter[tuple[str, str, int]] = Counter()
-    for number, change in enumerate(changes):
+    for change, natural in zip(changes, Naturalness(sources, known).words(changes), strict=True):
         place = change.operator, change.edits[0].file, change.edits[0].start
-        if chosen is not None and number not in chosen:
-            before[place] += 1
-            continue
         line = line_of(change, sources)
         told = [
             *features(change, sources),
             *near(line, change.role),
             *_nth(change.operator, before[place]),
-            *_familiar(familiarity, change),
+            *natural,
             *_feeding(change, sharing),
             *readers.words(change),
         ]
@@ -123,15 +121,6 @@ def _nth(operator: str, count: int) -> Iterator[str]:
     bucket = f"nth:{min(count.bit_length(), _LATE)}"
     yield bucket
     yield f"{operator} {bucket}"
-
-
-def _familiar(familiarity: Familiarity, change: Change) -> Iterator[str]:
-    gone, come = (min(pair) for pair in zip(*(familiarity.of(edit) for edit in change.edits), strict=True))
-    yield f"gone:{gone}"
-    yield f"come:{come}"
-    yield f"familiar:{gone} to {come}"
-    yield from familiarity.words(change.edits[0])
-    yield from familiarity.counting(change.edits)
 
 
 def _feeding(change: Change, sharing: Sharing) -> Iterator[str]:

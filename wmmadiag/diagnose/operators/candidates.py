@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
 
 from wmmadiag.csource.types import Type
 from wmmadiag.csource.variables import Variable
-from wmmadiag.diagnose.familiarity import parts_of
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.cuda_names import LAUNCH_VARIABLES, THREAD_VARIABLES
 from wmmadiag.diagnose.operators.model import Expression
@@ -24,6 +24,7 @@ _PITCHES = frozenset({"leading dimension", "pitch"})
 _MOST = {"leading dimension": 8, "pitch": 7, "offset": 6, "index": 6, "coordinate": 6, "fragment": 6, "loop step": 7}
 _MOST_OTHERS, _MOST_MEMBERS, _MOST_SIZES = 5, 3, 4
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _OF_TWO = frozenset({"<", ">", "<=", ">=", "==", "!=", "-", "/", "%"})
 
 
@@ -219,3 +220,10 @@ def sizes_for(program: Program, one: Expression) -> Iterator[Atom]:
         if made < _MOST_SIZES and alike and atom.varying is False and _fits(one, atom):
             made += 1
             yield atom
+
+
+@cache
+def parts_of(name: str) -> frozenset[str]:
+    """The parts that the last component of a name is written of: `ld` and `a` of `s.ld_a`."""
+    plain = re.split(r"\.|->|::", name)[-1]
+    return frozenset(part.lower() for part in _PARTS.findall(plain) if not part.isdigit())
