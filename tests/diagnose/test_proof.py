@@ -20,6 +20,7 @@ from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
 from wmmadiag.diagnose.meeting import function_at
 from wmmadiag.diagnose.proof import (
+    also_in,
     counted_twice,
     disturbed,
     moves_what_is_put_in,
@@ -545,3 +546,24 @@ def test_a_wait_in_what_is_called_for_one_of_two_accesses_is_perhaps_the_callers
 
     assert waits_apart(sources, first, before(b"*s = 1")) == "k"
     assert waits_apart(sources, first, before(b"put(s);")) == ""
+
+
+BARRIERS = b"""__device__ void first(float* s) { s[1] = 1; }
+__global__ void k(float* s) {
+    first(s);
+    s[2] = s[1];
+    s[3] = s[2];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "where"),
+    [([b"s[2] =", b"s[3] ="], ""), ([b"s[2] =", b"s[1] = 1"], "first"), ([b"s[1] = 1", b"s[2] ="], "k")],
+)
+def test_order_that_another_function_makes_as_well_is_perhaps_its_own(places: list[bytes], where: str) -> None:
+    sources = {"k.cu": parse(BARRIERS, "k.cu")}
+    made = [TextEdit("k.cu", at, at, "__syncthreads();") for at in map(BARRIERS.index, places)]
+    best, other = (Change("barrier_more", (one,), "insertion", "barrier", "") for one in made)
+    tried = [Tried(Ranked(one, ("k.cu", 1), (), 0.0), Outcome(one, "right", 1)) for one in (best, other)]
+    assert also_in(sources, Confirmed(tried[0], {}, (), 0.0, (tried[1],))) == where

@@ -34,6 +34,7 @@ from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.solving import SOLVED
+from wmmadiag.diagnose.two_ends import described, other_end_in_several
 from wmmadiag.diagnose.watched import LineShift, blocks_of, both_texts, fresh, watched
 from wmmadiag.diagnose.where_made import made_before
 from wmmadiag.errors import WmmadiagError
@@ -75,6 +76,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "with it lanes of a warp meet in memory all the same: it may stand at the wrong place"
     if caller := waits_apart(found.sources, first, change):
         yield f"both accesses that it orders are made or called for in {caller}: there it may be what is missing"
+    if puts_in_order(change) and (other := also_in(found.sources, best)):
+        yield f"in {other} it puts these accesses in order as well"
     if movable(change) and best.tried.also != ():
         yield f"what it puts in mends {_places(best.tried.also)} as well"
     if case := disturbed(cases, found.baseline, best):
@@ -87,6 +90,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield f"it is wrong in {best.unfit}, which no case asks for"
     yield from best.waste
     if best.shape is None:
+        if lines := other_end_in_several(first, best.runs[0], found.sources, best.texts):
+            yield f"{described(lines)} meet this line in shared memory: they may be what is wrong, all alike"
         yield from _more_than_needed(found.sources, first, best)
 
 
@@ -160,6 +165,16 @@ def waits_apart(sources: Mapping[str, Source], first: CaseRun, change: Change) -
     met = homes(first.findings) if puts_in_order(change) else frozenset()
     own = function_at(sources, change.edits[0].file, change.edits[0].start) if met else ""
     return min(met) if met and own not in met else ""
+
+
+def also_in(sources: Mapping[str, Source], best: Confirmed) -> str:
+    """Another function in which what a change puts in for the sake of order mends the case as well; "" for none."""
+    change = best.tried.ranked.change
+    put_in = {edit.text.strip() for edit in change.edits}
+    own = function_at(sources, change.edits[0].file, change.edits[0].start)
+    others = (one.ranked.change for one in best.alike if one.ranked.change.role == change.role)
+    same = (one.edits[0] for one in others if {edit.text.strip() for edit in one.edits} == put_in)
+    return next((name for one in same if (name := function_at(sources, one.file, one.start)) not in ("", own)), "")
 
 
 def moves_what_is_put_in(sources: Mapping[str, Source], moved: Change, put_in: Change) -> bool:
