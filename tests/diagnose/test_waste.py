@@ -54,4 +54,4 @@ def test_the_reader_of_what_a_change_clears_is_the_better_answer(card: Card) -> 
     (cause,) = diagnose_card(card, threads=2).causes
     line = Path(card.source).read_text("utf-8").splitlines()[int(cause.place.rsplit(":", 1)[1]) - 1]
     assert "kk < D" in line and cause.verdict == "likely" and cause.fix is not None
-    assert any("half(0.0f)" in one and "mends it as well" in one for one in cause.evidence)
+    assert any("mends it as well" in one for one in cause.evidence)
