@@ -176,6 +176,7 @@ YIELDS = [
         "out[i] = a[i + m]",
     ),
     ("name_for_even", "out[blockIdx.x * gridDim.y * 16 + m] = a[0];", "out[blockIdx.x * n + m]"),
+    ("name_for_even", "constexpr int T = 4, R = 16; int s = T * R * 2; out[s] = a[m];", "s = T * n"),
     (
         "name_for_even",
         "const int* p = (const int*)a; const int last = p[blockIdx.x + 1];"

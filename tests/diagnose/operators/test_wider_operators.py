@@ -32,6 +32,13 @@ YIELDS = [
     ("flat_transposed", "int i = threadIdx.x; float y = a[i / 16 + i % 16]; out[0] = y * b[i];",
      "b[i % 16 * 16 + i / 16]"),
     ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),
+    (
+        "term_composed",
+        "constexpr int W = 2, H = 4; __shared__ float s[W * H]; int g = blockIdx.x * 64, h = blockIdx.y * 64; "
+        "int x = threadIdx.x / 32; int y = threadIdx.y; int c = g + x * 8, r = h + y * 8; int l = threadIdx.x % 32; "
+        "out[r * n + c] = a[r * n + l]; out[l * n + g] = a[h * n + x * 8]; s[x] = a[l * n + c];",
+        "s[x + y * W]",
+    ),
     ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t];", "copy4(out + w * 16, a + w * 16)"),
     ("term_composed", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[c];", "a[c + r * n]"),
     ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t * n];", "a + w * 16 * n)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -31,6 +32,12 @@ class _Company:
         self.pitches: dict[str, Counter[str]] = defaultdict(Counter)  # of each pointer, by its uses
         values = (pair for body in program.bodies for one in body.statements for pair in one.initial_values())
         self.values = {(value.unit.file, variable.name): value for variable, value in values}
+        self.beside: dict[tuple[str, str], set[str]] = defaultdict(set)  # what is declared just before or behind
+        for body in program.bodies:
+            for before, behind in itertools.pairwise(body.statements):
+                for mine, theirs in itertools.product(before.declares, behind.declares):
+                    self.beside[body.unit.file, mine.name].add(theirs.name)
+                    self.beside[body.unit.file, theirs.name].add(mine.name)
         for one in program.all_expressions():
             if sums.top(one) and one.operator == "+":
                 terms = sums.terms(one)
@@ -88,11 +95,13 @@ def _rounded_up(one: Expression) -> list[Expression]:
 
 def coordinates(program: Program, one: Expression, most: int = _MOST_COORDINATES) -> list[Atom]:
     """The integers in scope that differ between threads and that an expression does not name, the likeliest first:
-    of an index, those of which there are as many as of what it indexes; those that nothing uses, what the loop around
-    it counts by, and those that stand beside its names in most statements."""
+    of an index, those of which there are as many as of what it indexes, and of an array of so many times so many, what
+    is declared beside it; those that nothing uses, what the loop around it counts by, and those that stand beside its
+    names in most statements."""
     pool, company = pools(program), _company(program)
     counters = {variable.name for loop in one.statement.loops[-1:] for variable in loop.declares}
     extent = _extent(program, one)
+    beside = company.beside[one.unit.file, one.text] if "*" in extent else set[str]()
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if not atom.type.whole or atom.varying is False or atom.constant or atom.root in one.names:
@@ -106,7 +115,8 @@ def coordinates(program: Program, one: Expression, most: int = _MOST_COORDINATES
         idle = not roles and atom.root == atom.text
         fits = extent in company.extents.get(atom.text, ())
         # What has a name says more than an axis of the launch, of which it may be made.
-        rated.append((not fits, not idle, atom.text not in counters, -often, not atom.root, -place, atom))
+        near = atom.text not in beside, not idle, atom.text not in counters
+        rated.append((not fits, *near, -often, not atom.root, -place, atom))
     return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:most]
 
 
@@ -124,12 +134,12 @@ def _extent(program: Program, one: Expression) -> str:
 
 def terms(program: Program, one: Expression) -> Iterator[Text]:
     """What might be added to an expression: `c` and `c * s`, with a coordinate `c` and a size `s` that it is multiplied
-    by elsewhere, or that most others are."""
+    by elsewhere, or that most others are; in an array of so many times so many, first by how many there are."""
     visible = {atom.text for atom in pools(program).at(one)}
     for coordinate in coordinates(program, one):
         term = Text(coordinate.text, precedence.POSTFIX)
         yield term
-        known = [*times(program, one, coordinate), *reaches(program, one)]
+        known = [*_extent(program, one).split(" * ")[:-1], *times(program, one, coordinate), *reaches(program, one)]
         found = [text for text in (*known, *sizes(program, one)) if text.isdecimal() or text in visible]
         yield from (binary(term, "*", Text(text, precedence.POSTFIX)) for text in list(dict.fromkeys(found))[:6])
 

@@ -129,7 +129,9 @@ def name_for_even(program: Program) -> Iterator[Draft]:
             held = sums.factors(one)
             for first, last in _runs(held):
                 even = held[first:last]
-                if all(_constant(program, part) for part in even):
+                if all(part.kind == "literal" for part in even):
+                    continue
+                if len(even) == len(held) and all(_constant(program, part) for part in even):
                     continue
                 for name in _even_names(program, one, frozenset[str]().union(*(part.names for part in even))):
                     parts = [*map(text_of, held[:first]), name, *map(text_of, held[last:])]
