@@ -16,6 +16,9 @@ source; each is run on the failing case, many of them in one program with a swit
 with which every element is right is then held to every case, with all checks, on other values and, where nobody said
 which inputs the kernel is for, on inputs that are hard for the operation.
 
+The likeliest are tried first: by what an operator's changes of such a place were worth before, by what the failing run
+marks, and by how natural a change makes the text, to a language model of right kernels and of the source itself.
+
 - **proven**: with this change, and nothing else, everything that ran is right; no change elsewhere does as well, what
   it puts in belongs to one place alone, and with it the kernel does no more than it must. Or the run itself is the
   proof: what the compiler, ptxas or the launch refuses.
@@ -30,7 +33,9 @@ which inputs the kernel is for, on inputs that are hard for the operation.
   in another order, which who reads them may have wrong; or it only says which register is which; or it does the same on
   several lines, which agree with each other as they stand; or it fills a place, of which thousands were tried; or the
   kernel overflows on large inputs with it, and as it stands does not; or blocks no longer share their work with it; or
-  more of what is stored in shared memory is stored again before anybody reads it.
+  more of what is stored in shared memory is stored again before anybody reads it; or what it orders is ordered in
+  another function as well; or its line stands alone at its end of shared memory, where several lines stand at the
+  other, which could all be wrong alike.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
