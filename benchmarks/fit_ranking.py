@@ -40,7 +40,7 @@ from fit_naturalness import leaving_out, whole_corpus
 from wmmadiag.diagnose.corpus import Corpus
 
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ("unseen", "public_style", "blind", *(f"blind{number}" for number in range(2, 41)))
+SETS = ("unseen", "public_style", "blind", *(f"blind{number}" for number in range(2, 42)))
 """Folders of tests/diagnose; one that has not been scored yet is not among them."""
 PENALTY = 0.7
 AGAIN = 16.0

@@ -68,6 +68,17 @@ def test_delta_is_taken_as_it_is_given_and_logarithms_may_be_to_base_2():
     np.testing.assert_allclose(of_two["dk"], one["dk"], rtol=1e-9)
 
 
+def test_what_overflows_is_told_by_its_elements_and_not_by_warnings():
+    """A kernel is given logarithms of sums that its inputs do not have; here warnings are errors."""
+    data = {role: array * 1e3 for role, array in heads(5).items()}
+    plain = defaults("attention_backward", scale=0.5, causal=0)
+    given = {**data, "lse": np.full(data["q"].shape[:-1], -1e4), "delta": np.zeros(data["q"].shape[:-1])}
+    got = reference("attention_backward", plain, given)
+    assert not np.isfinite(got["dk"]).all()
+    bounds = judge("attention_backward", plain, given, got, dict.fromkeys([*given, *got], TYPES["f32"]))
+    assert set(bounds) == set(got)
+
+
 def test_without_v_nothing_but_its_own_gradient_is_told():
     data = heads(4)
     plain = defaults("attention_backward", scale=0.5, causal=0)

@@ -233,17 +233,21 @@ def test_the_user_says_in_how_many_parts(capsys):
     assert "K=320 splits=3" in capsys.readouterr().out
 
 
-def test_parts_come_out_even_where_the_function_asks_for_it(tmp_path):
+@pytest.mark.parametrize(
+    ("refused", "exit_code"),
+    [("K % (splits * BK)", 0), ("(K / splits) % BK", 0), ("K % splits", 3)],  # K = 48 in two parts: nothing is added
+)
+def test_parts_come_out_even_where_the_function_asks_for_it(tmp_path, refused, exit_code):
     path = tmp_path / SPLIT.name
     text = SPLIT.read_text("utf-8").replace(
         "    k_slice = (k_slice + BK - 1) / BK * BK;\n", "    k_slice = k_slice / BK * BK;\n"
     )
     path.write_text(
         text.replace(
-            "    float* workspace", "    if (K % splits != 0) return cudaErrorInvalidValue;\n    float* workspace"
+            "    float* workspace", f"    if ({refused} != 0) return cudaErrorInvalidValue;\n    float* workspace"
         )
     )
-    assert wmmadiag.check(path).exit_code == 0
+    assert wmmadiag.check(path).exit_code == exit_code
 
 
 def test_one_of_them_is_taken_alone_by_its_name(capsys):

@@ -206,9 +206,8 @@ def _ragged(draft: CardDraft, values: Sizes, given: Mapping[str, str]) -> Sizes:
             alike = next((group for group in draft.equal if own in group), {own})
             taken = found | {name: ragged for name in alike if name in found and name not in draft.fixed}
             numbers = {name: int(text) for name, text in taken.items() if text.isdecimal()}
-            if not any(
-                _holds(one, draft.operation, numbers) is False for one in draft.facts if _about(one[0], {own: 1})
-            ):
+            asked = [one for one in draft.facts if own in terms.symbols(one[0]) or _about(one[0], {own: 1})]
+            if not any(_holds(one, draft.operation, numbers) is False for one in asked):
                 found = taken
     return found if found != values else {}
 
