@@ -10,13 +10,11 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import product
 
-from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.terms import Number, Term
+from wmmadiag.hostcode.terms import Number
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
+from wmmadiag.subject.drafts.held_sizes import derived, hold, of_several_units, refuses
 from wmmadiag.subject.drafts.model import CardDraft
 
 _NAMES = ("small", "tiles")
@@ -95,7 +93,7 @@ def _in_other_shape(draft: CardDraft, given: Mapping[str, str], tile: int, batch
     whole = math.prod(number for name, number in numbers.items() if name not in draft.varied)
     if whole > _MOST_ELEMENTS if work == math.inf else work > _MOST_IN_SHAPE:
         return {}
-    if any(_holds(one, draft.operation, numbers) is False for one in other.facts if _about(one[0], numbers)):
+    if refuses(other.facts, draft.operation, numbers):
         return {}
     return values | {name: str(number) for name, number in numbers.items()}
 
@@ -155,7 +153,7 @@ def narrow_axes(draft: CardDraft, tried: Sequence[tuple[str, Sizes]]) -> Iterato
 
 def _blocks(draft: CardDraft, text: str, numbers: Mapping[str, int]) -> float | None:
     """An axis of the grid at these sizes; None where they do not tell it."""
-    known = {**_derived(draft.operation, numbers), **numbers}
+    known = {**derived(draft.operation, numbers), **numbers}
     try:
         return float(evaluate(text, known.__getitem__))
     except (ExpressionError, KeyError, ArithmeticError):
@@ -206,8 +204,7 @@ def _ragged(draft: CardDraft, values: Sizes, given: Mapping[str, str]) -> Sizes:
             alike = next((group for group in draft.equal if own in group), {own})
             taken = found | {name: ragged for name in alike if name in found and name not in draft.fixed}
             numbers = {name: int(text) for name, text in taken.items() if text.isdecimal()}
-            asked = [one for one in draft.facts if own in terms.symbols(one[0]) or _about(one[0], {own: 1})]
-            if not any(_holds(one, draft.operation, numbers) is False for one in asked):
+            if not refuses(draft.facts, draft.operation, numbers, alike):
                 found = taken
     return found if found != values else {}
 
@@ -254,9 +251,9 @@ def _case(
     counts = {symbol: int(text) for symbol, text in drafted.items() if parameters[symbol].kind == "int"}
     numbers |= counts
     firm = set(draft.fixed) | set(given)
-    _held(draft, numbers, firm, draft.facts)
+    hold(draft, numbers, firm, draft.facts)
     if not first:
-        _held(draft, numbers, firm, [*draft.facts, *_of_several_units(draft)])
+        hold(draft, numbers, firm, [*draft.facts, *of_several_units(draft)])
     values = {symbol: str(value) for symbol, value in numbers.items() if symbol not in counts}
     values |= {symbol: str(numbers.get(symbol, text)) for symbol, text in drafted.items()}
     if "causal" in used and "causal" not in given:
@@ -364,96 +361,6 @@ def _told_by_numbers(draft: CardDraft, name: str, numbers: dict[str, int]) -> No
         same = known.symbols.get(symbol)
         if same in numbers and symbol not in numbers and draft.holding(role) is not None:
             numbers[symbol] = numbers[same] * 3 // 2
-
-
-def _held(draft: CardDraft, numbers: dict[str, int], firm: set[str], facts: Sequence[tuple[Term, bool]]) -> None:
-    """Change sizes, as few as can be, until the conditions of the host code, `facts`, hold for them."""
-    usual = tuple((name, value) for name, value in draft.usual.items() if isinstance(value, int) and value > 0)
-    numbers.update(_holding(draft.operation, tuple(numbers.items()), frozenset(firm), tuple(facts), usual))
-
-
-@lru_cache(maxsize=1 << 12)
-def _holding(
-    operation: str,
-    sizes: tuple[tuple[str, int], ...],
-    firm: frozenset[str],
-    facts: tuple[tuple[Term, bool], ...],
-    usual: tuple[tuple[str, int], ...],
-) -> Mapping[str, int]:
-    """The sizes for which the conditions hold; each meaning of a kernel's arguments asks for the same ones."""
-    numbers, own = dict(sizes), dict(usual)
-    open_ones = [one for one in facts if _about(one[0], numbers) and _holds(one, operation, numbers) is False]
-    for fact in open_ones:
-        known = _derived(operation, numbers)  # Skv, say, which then is a number of its own
-        symbols = sorted(name for name in terms.symbols(fact[0]) if name in known and name not in firm)
-        if len(symbols) > 3:
-            continue
-        options = [sorted({known[name], *_candidates(known[name], own.get(name))}) for name in symbols]
-        apart = [{one: abs(math.log2(one / known[name])) for one in several}
-                 for name, several in zip(symbols, options, strict=True)]  # fmt: skip
-
-        def distance(chosen: tuple[int, ...], apart: list[dict[int, float]] = apart) -> float:
-            return sum(far[one] for far, one in zip(apart, chosen, strict=True))
-
-        about = [fact, *(one for one in facts if one is not fact and _about(one[0], numbers))]
-        for chosen in sorted(product(*options), key=distance):
-            tried = {**numbers, **dict(zip(symbols, chosen, strict=True))}
-            values = {**_derived(operation, tried), **tried}
-            if all(_is_so(one, values) is not False for one in about):
-                numbers.update(tried)
-                break
-    return numbers
-
-
-def _of_several_units(draft: CardDraft) -> Iterator[tuple[Term, bool]]:
-    """That a quotient which host code asks to be a multiple of something is more than once that.
-
-    Groups of which eight share a word are one word of each column otherwise, and their two orders the same.
-    """
-    waiting = [condition for condition, holds in draft.facts if holds]
-    while waiting:
-        one = waiting.pop()
-        if one.op == "and":
-            waiting += [part for part in one.args if isinstance(part, Term)]
-        elif one.op == "==" and isinstance(one.args[0], Term) and one.args[0].op == "%" and one.args[1] == terms.ZERO:
-            whole, unit = one.args[0].args
-            if isinstance(whole, Term) and isinstance(unit, Term) and whole.op == "//":
-                yield terms.combined(">", whole, unit), True
-
-
-def _candidates(value: int, usual: int | None) -> Iterator[int]:
-    yield from (value * factor for factor in (2, 3, 4, 8))
-    yield from (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-    if usual is not None:
-        yield usual
-
-
-def _about(condition: Term, numbers: Mapping[str, int]) -> bool:
-    names = terms.symbols(condition)
-    return bool(names) and names <= set(numbers) | {"Sq", "Skv", "Hkv", "Dv", "S"}
-
-
-def _holds(fact: tuple[Term, bool], operation: str, numbers: Mapping[str, int]) -> bool | None:
-    return _is_so(fact, {**_derived(operation, numbers), **numbers})
-
-
-def _is_so(fact: tuple[Term, bool], values: Mapping[str, int]) -> bool | None:
-    known = terms.value(fact[0], values)
-    return None if known is None else bool(known) is fact[1]
-
-
-def _derived(operation: str, numbers: Mapping[str, int]) -> dict[str, int]:
-    """What the operation's other symbols are for these sizes."""
-    found = dict(numbers)
-    for name, text in OPERATIONS[operation].symbols.items():
-        seen, meant = 0, text
-        while meant not in found and meant in OPERATIONS[operation].symbols and seen < 4:
-            meant, seen = OPERATIONS[operation].symbols[meant], seen + 1
-        if name not in found and meant in found:
-            found[name] = found[meant]
-        elif name not in found and meant.isdecimal():
-            found[name] = int(meant)
-    return found
 
 
 def _used(draft: CardDraft) -> set[str]:
