@@ -10,7 +10,8 @@ import pytest
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit, applied, by_path
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
-from wmmadiag.diagnose.two_ends import described, other_end_in_several
+from wmmadiag.diagnose.excerpts import listed
+from wmmadiag.diagnose.two_ends import other_end_in_several
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import load_card
 
@@ -61,4 +62,4 @@ def test_nothing_is_proven_by_the_end_that_stands_alone(card: Card) -> None:
 
 
 def test_lines_are_named_as_people_do() -> None:
-    assert described([("/a/k.cu", 3), ("/a/k.cu", 7), ("/a/k.cu", 9)]) == "k.cu:3, k.cu:7 and k.cu:9"
+    assert listed([("/a/k.cu", 3), ("/a/k.cu", 7), ("/a/k.cu", 9)]) == "k.cu:3, k.cu:7 and k.cu:9"

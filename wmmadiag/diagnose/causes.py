@@ -11,7 +11,7 @@ from wmmadiag.checks.finding import Level
 from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
-from wmmadiag.diagnose.excerpts import excerpt, place_of
+from wmmadiag.diagnose.excerpts import excerpt, listed, place_of
 from wmmadiag.diagnose.meeting import function_at, ordered_by, waiting
 from wmmadiag.diagnose.names import ORDERS, REFUSED, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
@@ -289,7 +289,7 @@ def _unmended(found: Examined, first: CaseRun) -> Cause:
     """Where to look, where nothing that was tried mends it: what was seen speaks of these lines."""
     places = [Place(*line) for line in found.suspects]
     partly = [line for line in found.suspects if line in found.ledger.partly]
-    told = f"what was seen speaks most of {_listed(places)}"
+    told = f"what was seen speaks most of {listed(found.suspects)}"
     errors = [one for one in first.findings if one.level is Level.ERROR] if not first.wrong_count else []
     evidence = [f"{one.place}: {one.message}" for one in errors[:_READINGS]]
     evidence += [f"{Place(*line)}: changes of this line make a part of the wrong elements right" for line in partly]
@@ -302,8 +302,3 @@ def _unmended(found: Examined, first: CaseRun) -> Cause:
         excerpt=excerpt(places[0], places[1] if len(places) > 1 else None),
         evidence=tuple(evidence),
     )
-
-
-def _listed(places: Sequence[Place]) -> str:
-    names = [f"{Path(one.file).name}:{one.line}" for one in places]
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from wmmadiag.csource.nodes import ancestors, at
@@ -17,6 +18,12 @@ def place_of(text: str) -> Place | None:
     parts = text.split(":")
     numbers = [part for part in parts[-2:] if part.isdigit()]
     return Place(":".join(parts[: len(parts) - len(numbers)]), int(numbers[0])) if numbers else None
+
+
+def listed(lines: Sequence[tuple[str, int]]) -> str:
+    """Lines as people name them: "a.cu:3, a.cu:7 and b.cu:9"."""
+    names = [f"{Path(file).name}:{line}" for file, line in lines]
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def excerpt(place: Place | None, other: Place | None) -> Excerpt | None:

@@ -22,7 +22,7 @@ from wmmadiag.diagnose.confirm import (
     tolerated,
     touched,
 )
-from wmmadiag.diagnose.excerpts import statement_lines
+from wmmadiag.diagnose.excerpts import listed, statement_lines
 from wmmadiag.diagnose.frugal import rearranged, repeats, strays, twice
 from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import function_at, homes, ordered_by, through_two_pointers
@@ -34,7 +34,7 @@ from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.solving import SOLVED
-from wmmadiag.diagnose.two_ends import described, other_end_in_several
+from wmmadiag.diagnose.two_ends import other_end_in_several
 from wmmadiag.diagnose.watched import LineShift, blocks_of, both_texts, fresh, watched
 from wmmadiag.diagnose.where_made import made_before
 from wmmadiag.errors import WmmadiagError
@@ -79,7 +79,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
     if puts_in_order(change) and (other := also_in(found.sources, best)):
         yield f"in {other} it puts these accesses in order as well"
     if movable(change) and best.tried.also != ():
-        yield f"what it puts in mends {_places(best.tried.also)} as well"
+        where = f"at {listed(best.tried.also)}" if best.tried.also else "perhaps at other places"
+        yield f"what it puts in mends {where} as well"
     if case := disturbed(cases, found.baseline, best):
         yield f"it also alters what is read and written in the case {case}, which was right without it"
     if where := unfit(found.bench, cases, best):
@@ -91,7 +92,7 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
     yield from best.waste
     if best.shape is None:
         if lines := other_end_in_several(first, best.runs[0], found.sources, best.texts):
-            yield f"{described(lines)} meet this line in shared memory: they may be what is wrong, all alike"
+            yield f"{listed(lines)} meet this line in shared memory: they may be what is wrong, all alike"
         yield from _more_than_needed(found.sources, first, best)
 
 
@@ -197,12 +198,6 @@ def _overlap(found: Examined, first: CaseRun, best: Confirmed) -> bool:
         for one in found.answers
     )
     return others or through_two_pointers(ordered_by(first, best.runs), found.sources)
-
-
-def _places(lines: Sequence[tuple[str, int]] | None) -> str:
-    if not lines:
-        return "perhaps at other places"
-    return "at " + ", ".join(f"{Path(file).name}:{line}" for file, line in lines)
 
 
 def disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Confirmed) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,9 +88,3 @@ def other_end_in_several(
 def _moved(was: Mapping[Line, Bytes], now: Mapping[Line, Bytes], line: Line, shift: LineShift) -> bool:
     back = shift.back(line)
     return back is not None and back in was and not np.array_equal(was[back], now[line])
-
-
-def described(lines: Sequence[Line]) -> str:
-    """The lines, for people."""
-    names = [f"{Path(file).name}:{line}" for file, line in lines]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
