@@ -141,7 +141,7 @@ def read(job: tuple[str, Evidence]) -> Kernel | None:
     from wmmadiag.csource.dependences import Dependences
     from wmmadiag.csource.tree import parse
     from wmmadiag.diagnose.operators.registry import changes
-    from wmmadiag.diagnose.ranking import described
+    from wmmadiag.diagnose.ranking import described, seen_near
     from wmmadiag.diagnose.ranking import fitted as before
     from wmmadiag.diagnose.suspicion import Mark, suspicion
 
@@ -164,7 +164,10 @@ def read(job: tuple[str, Evidence]) -> Kernel | None:
     if not undoing:
         return Kernel(name, family, (), 0, ())
     seen_there = suspicion(found, Dependences(sources), one.pattern)
-    words = [told for _, _, told in described(listed, sources, seen_there, leaving_out(_whole_corpus(), one.right))]
+    words = [
+        (*told, *seen_near(seen_there, line, change.role))
+        for change, line, told in described(listed, sources, leaving_out(_whole_corpus(), one.right))
+    ]
     weights = before()
     scores = [sum(weights.get(word, 0.0) for word in told) for told in words]
     others = sorted(set(range(len(listed))) - set(undoing), key=lambda number: -scores[number])

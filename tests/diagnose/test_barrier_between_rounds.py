@@ -82,9 +82,7 @@ def put_behind(source: Path, line: str, score: float) -> Tried:
     at = SOURCE.index(line) + len(line)
     text = "\n        __syncthreads();"
     change = Change("barrier_more", (TextEdit(str(source), at, at, text),), "insertion", "barrier", line)
-    return Tried(
-        Ranked(change, (str(source), SOURCE.count("\n", 0, at) + 1), (), score), Outcome(change, "right", 1, 0)
-    )
+    return Tried(Ranked(change, (str(source), SOURCE.count("\n", 0, at) + 1), score), Outcome(change, "right", 1, 0))
 
 
 def test_a_barrier_behind_which_lanes_of_a_warp_meet_comes_after_one_that_leaves_none(tmp_path: Path) -> None:

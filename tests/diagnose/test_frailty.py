@@ -90,7 +90,7 @@ def changed(source: Path, old: str, new: str) -> Tried:
     at = SOURCE.index(old)
     change = Change("made", (TextEdit(str(source), at, at + len(old), new),), "static", "extent", new)
     line = SOURCE.count("\n", 0, at) + 1
-    return Tried(Ranked(change, (str(source), line), (), 0.0), Outcome(change, "right", 1, 0))
+    return Tried(Ranked(change, (str(source), line), 0.0), Outcome(change, "right", 1, 0))
 
 
 def test_one_block_that_does_it_all_hides_how_they_share_it(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_block_is_idle_where_others_do_its_work(after: Watch, count: int) -> N
 
 def test_what_hides_it_sends_the_search_to_the_lines_that_it_bypasses(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    orders = [Ranked(Change("made", (), "static", "extent", str(at)), ("k.cu", at), (), 0.0) for at in range(5)]
+    orders = [Ranked(Change("made", (), "static", "extent", str(at)), ("k.cu", at), 0.0) for at in range(5)]
     answer = SimpleNamespace(right=True, frail="why", shape=None, runs=[None], texts={})
     hunt = SimpleNamespace(
         found=SimpleNamespace(ledger=SimpleNamespace(spent=False)),

@@ -131,7 +131,7 @@ def test_the_likeliest_places_are_filled_first_and_no_more_than_the_effort_allow
     likely, unlikely = some["row * k + i"], some["i * n + col"]
 
     def ranked(place: Blank, score: float) -> Ranked:
-        return Ranked(changed(place, next(iter(place.tiers()))[0]), ("", 1), (), score)
+        return Ranked(changed(place, next(iter(place.tiers()))[0]), ("", 1), score)
 
     bench, ledger = _Bench(), Ledger(replace(EFFORTS["normal"], filled=60))
     sketches = Sketches(cast(Any, bench), held, {}, [ranked(unlikely, 0.0), ranked(likely, 5.0)])

@@ -57,7 +57,7 @@ def ranks(count: int) -> list[Ranked]:
     made = []
     for number in range(count):
         change = Change("number", (TextEdit(FILE, 0, 1, str(number)),), "expression", "index", str(number))
-        made.append(Ranked(change, (FILE, 1 + number), (), 9.0 if number < PARTS[0] else -9.0))
+        made.append(Ranked(change, (FILE, 1 + number), 9.0 if number < PARTS[0] else -9.0))
     return made
 
 
@@ -225,7 +225,7 @@ def test_what_orders_accesses_comes_first_where_a_statement_around_one_ends() ->
 
     def put(at: int, role: str) -> Ranked:
         change = Change("made", (TextEdit(FILE, at, at, "f();"),), "insertion", role, "")
-        return Ranked(change, (FILE, LOOPS.count("\n", 0, at) + 1), (), 0.0)
+        return Ranked(change, (FILE, LOOPS.count("\n", 0, at) + 1), 0.0)
 
     order = [put(later, "barrier"), put(end, "statement"), put(end, "barrier")]
     race = Finding("races", "blocks-read-write", Level.ERROR, "two blocks", Place(FILE, 3))
@@ -253,7 +253,7 @@ def test_what_orders_accesses_comes_first_where_both_are_made_or_called_for() ->
         start = len("".join(CALLS.splitlines(keepends=True)[: line - 1]))
         start += len(CALLS[start:]) - len(CALLS[start:].lstrip())
         change = Change("made", (TextEdit(FILE, start, start, "f();"),), "insertion", "barrier", "")
-        return Ranked(change, (FILE, line), (), 0.0)
+        return Ranked(change, (FILE, line), 0.0)
 
     order = [before(2), before(7), before(8), before(5)]
     write = Place(FILE, 2, 1, "put(float*, float)", Place(FILE, 7, 1, "k(float*, float const*)"))

@@ -26,7 +26,7 @@ def made(old: bytes, new: str, kind: str = "expression") -> Iterator[str]:
     """The texts of a change under conditions."""
     at = KERNEL.index(old)
     edit = TextEdit(FILE, at, at + (len(old) if kind != "insertion" else 0), new)
-    one = Ranked(Change("test", (edit,), kind, "value", "another"), (FILE, 5), (), 1.0)  # type: ignore[arg-type]
+    one = Ranked(Change("test", (edit,), kind, "value", "another"), (FILE, 5), 1.0)  # type: ignore[arg-type]
     for each in only_where(program({FILE: KERNEL}, "k"), [one]):
         assert each.score < one.score
         yield applied({FILE: KERNEL}, [each.change])[FILE].decode()

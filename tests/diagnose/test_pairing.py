@@ -25,7 +25,7 @@ def some(count: int, seed: int) -> list[Ranked]:
             edits.append(TextEdit(file, start + 10, start + 10 + chance.randrange(20), "second"))
         kind = "static" if chance.random() < 0.2 else "expression"
         change = Change("made", tuple(edits), kind, "value", "")  # type: ignore[arg-type]
-        made.append(Ranked(change, (file, 1 + start // 8), (), chance.gauss(0, 2)))
+        made.append(Ranked(change, (file, 1 + start // 8), chance.gauss(0, 2)))
     return made
 
 

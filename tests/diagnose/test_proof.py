@@ -60,7 +60,7 @@ def replacing(source: Path, old: str, new: str, score: float, *, role: str = "in
     start = text.index(old.encode())
     change = Change("made", (TextEdit(str(source), start, start + len(old), new),), "static", role, f"{new} for {old}")
     line = text.count(b"\n", 0, start) + 1
-    return Tried(Ranked(change, (str(source), line), (), score), Outcome(change, "right", 1, 0))
+    return Tried(Ranked(change, (str(source), line), score), Outcome(change, "right", 1, 0))
 
 
 def ran(bench: Workbench) -> tuple[dict[str, CaseRun], list[Case]]:
@@ -410,7 +410,7 @@ def test_barriers_that_order_the_same_two_accesses_are_one_answer() -> None:
         change = Change("made", (edit,), "insertion", "barrier", f"__syncthreads() at {start}")
         line = text.count(b"\n", 0, start) + 1
         outcome = Outcome(change, "right", 1, 0)
-        tried.append(Tried(Ranked(change, (str(bench.source), line), (), score), outcome))
+        tried.append(Tried(Ranked(change, (str(bench.source), line), score), outcome))
     baseline = {case.name: bench.run(case) for case in bench.cases()}
     cases = sorted(bench.cases(), key=lambda case: baseline[case.name].passed)
     (found,) = confirmed(bench, cases, baseline, tried, {str(bench.source): text}, 8)
@@ -457,13 +457,13 @@ def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
     change = Change("made", (TextEdit(str(bench.source), start, start, text),), "insertion", "initial value", "cleared")
     (outcome,) = trials.try_batch([change])
     assert outcome.verdict == "right"
-    tried = Tried(Ranked(change, (str(bench.source), 51), (), 0.0), outcome)
+    tried = Tried(Ranked(change, (str(bench.source), 51), 0.0), outcome)
     ledger = Ledger(effort_named("normal"))
     (moved,) = slid(trials, "attention_kernel", [tried], ledger)
     assert moved.outcome.verdict == "right" and moved.ranked.line[1] == 60 and ledger.changes > 0
     assert moved.also and tried.ranked.line in moved.also and moved.ranked.line not in moved.also
     for role in ("barrier", "branch"):  # where these stand is their meaning
-        kept = Tried(Ranked(Change("made", change.edits, "insertion", role, ""), tried.ranked.line, (), 0.0), outcome)
+        kept = Tried(Ranked(Change("made", change.edits, "insertion", role, ""), tried.ranked.line, 0.0), outcome)
         assert slid(trials, "attention_kernel", [kept], ledger) == [kept]
 
 
@@ -565,5 +565,5 @@ def test_order_that_another_function_makes_as_well_is_perhaps_its_own(places: li
     sources = {"k.cu": parse(BARRIERS, "k.cu")}
     made = [TextEdit("k.cu", at, at, "__syncthreads();") for at in map(BARRIERS.index, places)]
     best, other = (Change("barrier_more", (one,), "insertion", "barrier", "") for one in made)
-    tried = [Tried(Ranked(one, ("k.cu", 1), (), 0.0), Outcome(one, "right", 1)) for one in (best, other)]
+    tried = [Tried(Ranked(one, ("k.cu", 1), 0.0), Outcome(one, "right", 1)) for one in (best, other)]
     assert also_in(sources, Confirmed(tried[0], {}, (), 0.0, (tried[1],))) == where

@@ -25,7 +25,7 @@ __global__ void k(float* out, const float* in, int n) {
 def one(line: int, note: str = "other", text: str = "") -> Ranked:
     at = len(b"\n".join(TEXT.split(b"\n")[: line - 1]))
     change = Change("number", (TextEdit("k.cu", at, at + 1, text),), "expression", "index", note)
-    return Ranked(change, ("k.cu", line), (), 0.0)
+    return Ranked(change, ("k.cu", line), 0.0)
 
 
 def lines(right: Ranked, order: list[Ranked]) -> list[int]:

@@ -46,7 +46,7 @@ def right(*fates: str) -> list[Tried]:
     made = []
     for number, fate in enumerate(fates):
         change = Change("number", (TextEdit("k.cu", 0, 1, str(number)),), "expression", "index", fate)
-        ranked = Ranked(change, ("k.cu", 1), (), -float(number))
+        ranked = Ranked(change, ("k.cu", 1), -float(number))
         made.append(Tried(ranked, Outcome(change, "right", 8)))
     return made
 

@@ -49,7 +49,7 @@ def _line(change: Change) -> int:
 def _moved(first: int, lines: set[int], text: str = CLEARED) -> Tried:
     start = len(b"\n".join(SOURCE.split(b"\n")[: first - 1])) + 1
     change = Change("cleared", (TextEdit("k.cu", start, start, f"{text}\n"),), "insertion", "initial value", "cleared")
-    tried = Tried(Ranked(change, ("k.cu", first), (), 0.0), Outcome(change, "right", 8))
+    tried = Tried(Ranked(change, ("k.cu", first), 0.0), Outcome(change, "right", 8))
     (moved,) = slid(_Trials(lines), "k", [tried], Ledger(EFFORTS["normal"]))
     made = applied({"k.cu": SOURCE}, [moved.ranked.change])["k.cu"].split(b"\n")
     assert made[moved.ranked.line[1] - 1].strip() == text.encode()  # it stands where it is said to

@@ -100,7 +100,7 @@ def test_fewer_accesses_outside_are_better_where_the_kernel_dies_of_them(tmp_pat
     found = bench.try_batch([change(first), change(second), change(first, second)], looks=0)
     assert words(found) == ["better", "better", "right"]
     assert found[0].astray > 0 and found[1].astray > 0 and found[2].astray == 1.0
-    assert helpful_at_once([Tried(Ranked(one.change, ("product.cu", 1), (), 0.0), one) for one in found])
+    assert helpful_at_once([Tried(Ranked(one.change, ("product.cu", 1), 0.0), one) for one in found])
     kept = bench.keeping(change(first))
     assert 0 < kept.strays_before < bench.strays_before
 
@@ -111,7 +111,7 @@ def test_what_hardly_spoils_anything_is_followed_at_once() -> None:
 
     def followed(mended: int, broken: int) -> bool:
         outcome = Outcome(made, "worse", 1000, 1000 - mended + broken, mended, broken, 1000 - mended + broken)
-        return bool(helpful_at_once([Tried(Ranked(made, ("k.cu", 1), (), 0.0), outcome)]))
+        return bool(helpful_at_once([Tried(Ranked(made, ("k.cu", 1), 0.0), outcome)]))
 
     assert followed(740, 18) and not followed(740, 190) and not followed(100, 2)
 

@@ -55,7 +55,7 @@ def tried(text: str, old: str, new: str, score: float, verdict: str = "same", ki
     start = text.index(old)
     change = Change("made", (TextEdit("k.cu", start, start + len(old), new),), kind, "value", f"{new} for {old}")  # type: ignore[arg-type]
     line = text.count("\n", 0, start) + 1
-    return Tried(Ranked(change, ("k.cu", line), (), score), Outcome(change, verdict, 64, 64))  # type: ignore[arg-type]
+    return Tried(Ranked(change, ("k.cu", line), score), Outcome(change, verdict, 64, 64))  # type: ignore[arg-type]
 
 
 def test_pairs_are_of_different_places_the_likeliest_first() -> None:
@@ -160,7 +160,7 @@ def test_names_that_were_exchanged_in_two_statements_are_a_pair() -> None:
         edits = tuple(TextEdit("k.cu", at, at + 1, new) for at in places)
         change = Change("everywhere", edits, "expression", "index", f"{new} for every {old}")
         line = text.count("\n", 0, places[0]) + 1
-        return Tried(Ranked(change, ("k.cu", line), (), 0.0), Outcome(change, "same", 64, 64))
+        return Tried(Ranked(change, ("k.cu", line), 0.0), Outcome(change, "same", 64, 64))
 
     parts = [every("a", "b"), every("b", "a"), every("b", "c")]
     made = alike_pairs(parts, {"k.cu": text.encode()}, 10)
@@ -191,7 +191,7 @@ def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
         start = text.index(old, text.index(after) + len(after))
         change = Change("made", (TextEdit(file, start, start + len(old), new),), "expression", "index", new)
         (outcome,) = bench.try_batch([change])
-        return Tried(Ranked(change, (file, text.count("\n", 0, start) + 1), (), 0.0), outcome)
+        return Tried(Ranked(change, (file, text.count("\n", 0, start) + 1), 0.0), outcome)
 
     one, other = alone("A + i + p", "A + i + p * m"), alone("n", "k", "j * k, ")
     other_line = alone("threadIdx.y % 2", "threadIdx.y")

@@ -78,9 +78,8 @@ def mending_launches(
         change = outcome.change
         if outcome.verdict == "right" and isinstance(change, LaunchChange) and change.fewer == fewer:
             made = Change("launch", (), "static", "launch", change.note)
-            words = tuple(_features(suspicion))
-            score = sum(fitted().get(word, 0.0) for word in words)
-            ranked = Ranked(made, (shape.place.file, shape.place.line), words, score)
+            score = sum(fitted().get(word, 0.0) for word in _features(suspicion))
+            ranked = Ranked(made, (shape.place.file, shape.place.line), score)
             found.append((Tried(ranked, replace(outcome, change=made)), change.shape))
     return found
 

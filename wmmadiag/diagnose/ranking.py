@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +39,48 @@ _USES = (1, 2, 3, 5, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A change with its place and score."""
+class Prior:
+    """A change with what is known of it before any run."""
 
     change: Change
     line: Line  # of its first edit
-    features: tuple[str, ...]  # what was known of it before it was tried
     score: float  # higher is likelier
     agreed: bool = False  # it is of a constant that several places are written for, see `sharing`
     alike: int = 0  # lines on which it does the same, see `agreeing`; 0 where it is one edit
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A change with its place and score."""
+
+    change: Change
+    line: Line  # of its first edit
+    score: float  # higher is likelier
+    agreed: bool = False  # as `Prior` has them
+    alike: int = 0
+
+
+def priors(
+    changes: Sequence[Change], sources: Mapping[str, Source], weights: Mapping[str, float] | None = None
+) -> list[Prior]:
+    """The changes, in the order given, each with how likely it is by itself."""
+    used = weights if weights is not None else fitted()
+    sharing = Sharing(sources)
+    shares = _shares(changes, used)
+    return [
+        Prior(
+            change,
+            line,
+            shares.get(change.operator, 0.0) + sum(used.get(word, 0.0) for word in words),
+            sharing.agreed(change),
+            agreeing(sources, change),
+        )
+        for change, line, words in described(changes, sources)
+    ]
+
+
 def ranked(
-    changes: Sequence[Change],
-    sources: Mapping[str, Source],
-    suspicion: Suspicion,
-    weights: Mapping[str, float] | None = None,
-    less: float = 0.0,
+    known: Sequence[Prior], suspicion: Suspicion, weights: Mapping[str, float] | None = None, less: float = 0.0
 ) -> list[Ranked]:
     """The changes, the likeliest first; equally likely ones in the order given.
 
@@ -63,18 +88,14 @@ def ranked(
         less: what is added to every score.
     """
     used = weights if weights is not None else fitted()
-    sharing = Sharing(sources)
-    shares = _shares(changes, used)
+
+    @cache  # many changes are of one line and role
+    def near(line: Line, role: str) -> float:
+        return less + sum(used.get(word, 0.0) for word in seen_near(suspicion, line, role))
+
     found = [
-        Ranked(
-            change,
-            line,
-            words,
-            less + shares.get(change.operator, 0.0) + sum(used.get(word, 0.0) for word in words),
-            sharing.agreed(change),
-            agreeing(sources, change),
-        )
-        for change, line, words in described(changes, sources, suspicion)
+        Ranked(one.change, one.line, one.score + near(one.line, one.change.role), one.agreed, one.alike)
+        for one in known
     ]
     return sorted(found, key=lambda one: -one.score)
 
@@ -88,25 +109,20 @@ def _shares(changes: Sequence[Change], weights: Mapping[str, float]) -> Mapping[
 
 
 def described(
-    changes: Sequence[Change],
-    sources: Mapping[str, Source],
-    suspicion: Suspicion,
-    known: Corpus | None = None,
+    changes: Sequence[Change], sources: Mapping[str, Source], known: Corpus | None = None
 ) -> Iterator[tuple[Change, Line, tuple[str, ...]]]:
-    """Each change with its line and features, in the order given.
+    """Each change with its line and the features that no run adds to, in the order given.
 
     Args:
         known: what right code looks like; None: as it is shipped.
     """
     sharing, readers = Sharing(sources), Readers(sources)
-    near = cache(partial(_near, suspicion))  # many changes are of one line and role
     before: Counter[tuple[str, str, int]] = Counter()
     for change, natural in zip(changes, Naturalness(sources, known).words(changes), strict=True):
         place = change.operator, change.edits[0].file, change.edits[0].start
         line = line_of(change, sources)
         told = [
             *features(change, sources),
-            *near(line, change.role),
             *_nth(change.operator, before[place]),
             *natural,
             *_feeding(change, sharing),
@@ -151,8 +167,8 @@ def _kind(operator: str, role: str, kind: str) -> tuple[str, ...]:
     return f"operator:{operator}", f"role:{role}", f"kind:{kind}", f"{operator} of {role}"
 
 
-def _near(suspicion: Suspicion, line: Line, role: str) -> tuple[str, ...]:
-    """What evidence says of a line and a role."""
+def seen_near(suspicion: Suspicion, line: Line, role: str) -> tuple[str, ...]:
+    """What evidence says of a line and a role, as features."""
     near = suspicion.of(line)
     found = []
     for kind in MARKS:

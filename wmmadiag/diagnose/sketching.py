@@ -100,7 +100,7 @@ class Sketches:
                 draft = place.draft(filling)
                 if self._program.may_change(draft.edits):
                     change = Change(FILLED, draft.edits, draft.kind, draft.role, draft.note)
-                    ranked = Ranked(change, line_of(change, self._sources), (), held[filling])
+                    ranked = Ranked(change, line_of(change, self._sources), held[filling])
                     yield Tried(ranked, replace(outcome, change=change))
 
 

@@ -74,7 +74,7 @@ def solved(
     found: dict[int, Tried] = {}
     for (change, one), outcome in zip(changes.items(), outcomes, strict=True):
         if outcome.verdict == "right":  # with the fewest digits
-            found.setdefault(id(one), Tried(Ranked(change, line_of(change, sources), (), one.score), outcome))
+            found.setdefault(id(one), Tried(Ranked(change, line_of(change, sources), one.score), outcome))
     return sorted(found.values(), key=lambda each: -each.ranked.score)
 
 

@@ -205,4 +205,4 @@ def _beside(part: Sequence[Pair]) -> list[Pair]:
 
 def as_one(pair: Pair) -> Ranked:
     """Both changes of a pair as one, where the first stands."""
-    return Ranked(pair.both, pair.first.line, pair.first.features, pair.score)
+    return Ranked(pair.both, pair.first.line, pair.score)
