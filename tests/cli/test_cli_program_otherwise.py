@@ -10,7 +10,7 @@ import pytest
 from wmmadiag.cli.main import main
 from wmmadiag.hostcode.program import read_program
 from wmmadiag.programs.smaller import smaller
-from wmmadiag.subject.drafts.kernel import HostRead
+from wmmadiag.subject.drafts.host_read import HostRead
 
 SOURCE = """\
 #include <cstdio>

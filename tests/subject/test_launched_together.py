@@ -18,8 +18,8 @@ from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.subject import together
 from wmmadiag.subject.drafts.derive import _names
 from wmmadiag.subject.drafts.given_source import GivenSource
+from wmmadiag.subject.drafts.host_read import read_host
 from wmmadiag.subject.drafts.instantiations_beside import _of_other_ways
-from wmmadiag.subject.drafts.kernel import read_host
 from wmmadiag.subject.drafts.launched_together import launched_together
 from wmmadiag.subject.open_subject import SubjectOptions
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Together

@@ -26,7 +26,7 @@ from wmmadiag.programs.kernel_names import base_name
 
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.subject.drafts.kernel import HostRead
+    from wmmadiag.subject.drafts.host_read import HostRead
 
 _ALLOCATES = re.compile(r"\b\w*(?:[aA]lloc|vector|make_)\w*\s*(?:<[^;()]*>\s*)?\w*\s*\(([^;]*)|\bnew\s+[^;]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -27,7 +27,8 @@ from wmmadiag.subject.card_session import CardSession, tried_in
 from wmmadiag.subject.drafts.derive import kernel_of, operations_of, recognised_operation, where_launched
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guess import covered_roles, role_named
-from wmmadiag.subject.drafts.kernel import SourceKernel, read_host
+from wmmadiag.subject.drafts.host_read import read_host
+from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.recognise import Recognised
 from wmmadiag.subject.drafts.tried_meanings import tried_card

@@ -28,7 +28,8 @@ from wmmadiag.subject.drafts.completed import with_given
 from wmmadiag.subject.drafts.deciding import deciding
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.kernel import SourceKernel, read_host, read_kernel
+from wmmadiag.subject.drafts.host_read import read_host
+from wmmadiag.subject.drafts.kernel import SourceKernel, read_kernel
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.launched_together import launched_together, names_function
 from wmmadiag.subject.drafts.left_alone import without_others_members

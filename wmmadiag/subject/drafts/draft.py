@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten
@@ -13,13 +12,14 @@ from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
-from wmmadiag.subject.drafts import storage
+from wmmadiag.subject.drafts import storage, storage_facts
 from wmmadiag.subject.drafts.array_extents import counters, sized_by
-from wmmadiag.subject.drafts.code_facts import accumulator_types, card_type, told_by_formulas, uses_tf32
+from wmmadiag.subject.drafts.code_facts import card_type, uses_tf32
+from wmmadiag.subject.drafts.draft_parameters import give_parameters
 from wmmadiag.subject.drafts.evidence import product_of
 from wmmadiag.subject.drafts.facts import note_facts
-from wmmadiag.subject.drafts.guess import covered_roles, number_behind, role_remark, roles_for, value_for
-from wmmadiag.subject.drafts.in_place import mark_updated, updated_roles, written_over
+from wmmadiag.subject.drafts.guess import covered_roles, number_behind, role_remark, roles_for
+from wmmadiag.subject.drafts.in_place import updated_roles
 from wmmadiag.subject.drafts.instantiations_beside import launched_otherwise
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
@@ -27,14 +27,10 @@ from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument, Open, 
 from wmmadiag.subject.drafts.numbers import (
     ask_shared,
     give_number,
-    hold_one_number,
     note_ignored,
     number_of_bytes,
     unknown_symbols,
 )
-from wmmadiag.subject.drafts.recognise import named_words
-
-_HALF = frozenset({"half", "__half", "f16"})
 
 
 def draft(kernel: SourceKernel, operation: str, wishes: Wishes | None = None) -> CardDraft:
@@ -52,7 +48,7 @@ def draft(kernel: SourceKernel, operation: str, wishes: Wishes | None = None) ->
     meant = meanings(kernel, operation)
     if evidence is not None:
         evidence.apply(result, meant)
-    _parameters(result, kernel, wishes)
+    give_parameters(result, kernel, wishes)
     laid = _stored(result, kernel, meant)
     for argument in result.arguments:
         if argument.parameter.pointer:
@@ -107,98 +103,6 @@ def _carried(passed: Pointer) -> str:
     return element.name if element is not None and element.bytes == 1 and element.is_float else ""
 
 
-def _parameters(result: CardDraft, kernel: SourceKernel, wishes: Wishes) -> None:
-    """What the operation's parameters are: numbers that the kernel gets, formulas in its code, types of its sums."""
-    known = OPERATIONS[result.operation]
-    named = {value_for(one.parameter.name, result.operation) for one in result.arguments if not one.parameter.pointer}
-    named |= {number_behind(one.parameter, result.operation) for one in result.arguments if one.parameter.pointer}
-    for name, parameter in known.parameters.items():
-        if parameter.drafted and name in named:
-            result.computes[name] = name
-        for role in parameter.factor_of.split():
-            if role not in {one.role for one in result.arguments}:
-                written_over(result, role, name, name in named, kernel)
-            elif name not in named and name not in result.computes:
-                result.computes[name] = "1"
-                result.remarks.append(f"'{_name_of(result, role)}' is added, since there is no {name}")
-    own = named_words(kernel.entry, result.operation)
-    formulas = told_by_formulas(result.operation, kernel.code)
-    for name, begins in own.items():
-        if name not in result.computes and not formulas.get(name, "").startswith(begins):
-            result.computes[name] = next(one for one in known.parameters[name].words if one.startswith(begins))
-            result.remarks.append(f"the {name} is {result.computes[name]}, as the kernel's name has it")
-    for name, word in formulas.items():
-        if name not in result.computes:
-            result.computes[name] = word
-            formula = f"the {name} is {word}, as the source has its formula"
-            result.remarks.append(formula if known.parameters[name].words else f"{name} = {word}, as the code shows")
-    sums = accumulator_types(kernel.code)
-    if "accumulate" in known.parameters and sums and sums <= _HALF:
-        result.computes["accumulate"] = "f16"
-        result.remarks.append("sums are kept in f16, as the source's accumulators are")
-    _by_instantiation(result, kernel, named)
-    _by_elements(result)
-    mark_updated(result, kernel.code)
-    for argument in result.arguments:
-        hold_one_number(result, argument)
-        _open_term(result, argument, wishes)
-
-
-def _by_instantiation(result: CardDraft, kernel: SourceKernel, named: Collection[str | None]) -> None:
-    """Flags and numbers among template parameters. `named`: parameters that the kernel gets as numbers.
-
-    A flag that it gets besides is what the instantiation was chosen by.
-    """
-    for name, parameter in OPERATIONS[result.operation].parameters.items():
-        told = (value for one, value in kernel.constants.items() if value_for(one, result.operation) == name)
-        constant = next(told, None) if parameter.kind in ("flag", "int") else None
-        if constant is None or (name in named and parameter.default != name):
-            continue
-        if parameter.default == name:
-            result.fixed[name] = str(int(constant))
-        elif parameter.kind == "int" and constant >= 1:
-            result.computes.setdefault(name, str(int(constant)))
-
-
-def _by_elements(result: CardDraft) -> None:
-    """Parameters that follow from the type of an array's elements: how many values a byte holds."""
-    for name, parameter in OPERATIONS[result.operation].parameters.items():
-        role, by_type = parameter.by_element or ("", {})
-        held = result.holding(role)
-        if held is not None and held.dtype in by_type and name not in result.computes:
-            result.computes[name] = by_type[held.dtype]
-
-
-def _name_of(result: CardDraft, role: str) -> str:
-    held = result.holding(role)
-    return held.parameter.name if held is not None else role
-
-
-def _open_term(result: CardDraft, argument: DraftArgument, wishes: Wishes) -> None:
-    """What the name of an array that is spread over axes, of a mask or of lengths leaves open."""
-    role = OPERATIONS[result.operation].roles.get(argument.role)
-    name = argument.parameter.name
-    if role is None or "S" not in role.axes + ("S" if argument.role == "lengths" else ""):
-        return
-    if argument.role in wishes.layouts:
-        argument.layout = wishes.layouts[argument.role]
-    elif role.usual and argument.role in ("bias", "mask"):
-        argument.layout = TODO
-        why = 'nothing tells which of the axes B, H, S (queries) and K (keys) it has in memory: "SK", "HSK", "BK", …'
-        result.open.append(Open(f"the layout of '{name}'", why, "storage"))
-    if argument.role == "mask" and wishes.hides is not None:
-        result.computes["mask_hides"] = str(int(wishes.hides))
-    elif argument.role == "mask":
-        why = "mask_hides = true in [computes] if 1 hides a key"
-        result.open.append(Open(f"the meaning of '{name}'", why, "storage"))
-    if argument.role == "lengths" and role.usual and "Sq" in OPERATIONS[result.operation].symbols:
-        why = (
-            "taken for how many keys each batch has, every query computed; for packed sequences describe the kernel by "
-            "a Python function (`wmmadiag init` with --computes python)"
-        )
-        result.open.append(Open(f"the role of '{name}'", why, "role"))
-
-
 def _missing(result: CardDraft) -> None:
     """Operands that no parameter is left for: an array for each of them is what the operation needs."""
     known = OPERATIONS[result.operation]
@@ -218,11 +122,11 @@ def _inputs(operation: str) -> set[str]:
 
 def _stored(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> storage.Storage:
     """How tensors lie, as the host code shows it; extents and strides of tensors then mean what lies so."""
-    storage.name_extents(result, meant, kernel)
-    by_columns = storage.turned(kernel)
-    facts = storage.facts_of_tensors(result, meant, kernel.machine, by_columns)
-    facts += storage.facts_of_strides(result, meant)
-    storage.lay_packed(result, meant, kernel.machine)
+    storage_facts.name_extents(result, meant, kernel)
+    by_columns = storage_facts.turned(kernel)
+    facts = storage_facts.facts_of_tensors(result, meant, kernel.machine, by_columns)
+    facts += storage_facts.facts_of_strides(result, meant)
+    storage_facts.lay_packed(result, meant, kernel.machine)
     roles = sorted(covered_roles(result.operation, (one.role for one in result.arguments)) - {TODO, ""})
     roles = [one for one in roles if one in OPERATIONS[result.operation].roles]
     given = {name: value for name, value in result.computes.items() if name.startswith("transpose")}

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.compile.ask.questions import ValueOf
 from wmmadiag.csource.declarations import TemplateParameter
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.hostcode.classes import bind_parameters
 from wmmadiag.hostcode.events import HostLaunch, Product
-from wmmadiag.hostcode.host import HostRun, runs
+from wmmadiag.hostcode.host import HostRun
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import parsed_expression
-from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name, read_program
+from wmmadiag.hostcode.program import HostFunction, HostProgram, plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, SymbolValues, Term
 from wmmadiag.hostcode.types import bytes_of, plain, split_list, split_template
 from wmmadiag.hostcode.values import Pointer, TypeName, Value
-from wmmadiag.subject.drafts.code_facts import multiplied_types
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guards import Tiling, tiling
 from wmmadiag.subject.drafts.guess import DraftParameter
+from wmmadiag.subject.drafts.host_read import HostRead, read_host, runs_of
 from wmmadiag.subject.drafts.instantiations_beside import most_telling_first
 from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants, threads_along_x
 from wmmadiag.subject.drafts.kernel_types import (
@@ -51,22 +49,7 @@ from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 from wmmadiag.subject.together import LaunchSteps
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask.questions import AskScope
-
-_C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HostRead:
-    """A source as read: what is the same for all its kernels and their instantiations."""
-
-    program: HostProgram
-    whole: str  # its text with that of its own headers
-    runs: tuple[HostRun, ...]  # of its host code; types: that these were given for templates that nobody instantiates
-    types: Mapping[str, str] = field(default_factory=dict)
-    # other files of its project that may say what its kernels compute, by the names that were looked for, and as read
-    near: dict[str, tuple[Path, ...]] = field(default_factory=dict)
-    others: dict[Path, HostProgram] = field(default_factory=dict)
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +99,6 @@ class SourceKernel:
         return self.machine.usual if self.machine is not None else {}
 
 
-def read_host(source: GivenSource) -> HostRead:
-    """A source as read for all its kernels."""
-    options = source.options
-    program = read_program(source.text, source.path.as_posix(), options.include_paths, options.defines)
-    whole = "\n".join(one.data.decode("utf-8", "surrogateescape") for one in program.sources)
-    return HostRead(program, whole, runs(program, _asking(source), _multiplied(whole)))
-
-
-def runs_of(source: GivenSource, host: HostRead, function: str) -> tuple[HostRun, ...]:
-    """What one host function meets, called by whoever calls it: `function` is its qualified name."""
-    return runs(host.program, _asking(source), _multiplied(host.whole), host.types, function)
-
-
 def with_types(source: GivenSource, kernel: SourceKernel, types: Mapping[str, str]) -> HostRead:
     """The source as read for a kernel, with the function around its launch run again with types for its template's.
 
@@ -141,8 +111,7 @@ def with_types(source: GivenSource, kernel: SourceKernel, types: Mapping[str, st
     pairs = list(zip(template, launch.kernel.arguments, strict=False))
     around = {value: types[one.name] for one, value in pairs if one.name in types}
     around |= {name: told for name, told in types.items() if name not in {one.name for one, _ in pairs}}
-    found = runs(host.program, _asking(source), _multiplied(host.whole), around, launch.root)
-    return replace(host, runs=found, types=around)
+    return replace(host, runs=runs_of(source, host, launch.root, around), types=around)
 
 
 def _names_to_choose(kernels: Sequence[str], host: HostRead) -> str:
@@ -338,10 +307,6 @@ def _is_whole(launch: HostLaunch) -> bool:
     return all(isinstance(one, Term) for one in (*shapes, launch.shared))
 
 
-def _multiplied(text: str) -> list[str]:
-    return [_C_TYPES[one] for one in _C_TYPES if one in multiplied_types(text)]
-
-
 def _qualified(entry: str, found: HostFunction) -> bool:
     own = re.sub(r"<.*", "", entry, flags=re.DOTALL).lstrip(":").strip()
     return f"::{found.function.qualified}".endswith(f"::{own}")
@@ -372,19 +337,6 @@ def _left_out(parameters: Sequence[DraftParameter], passed: Sequence[Value | Non
         replace(one, c_type="u64", pointer=False, const=False, dtype="u64", lanes=1, value="0") if null else one
         for one, null in zip(parameters, nulls, strict=True)
     ]
-
-
-def _asking(source: GivenSource) -> Callable[[Sequence[tuple[str, AskScope]]], Sequence[Number | None]]:
-    """Asks the compiler for constants of a source."""
-
-    def answer(questions: Sequence[tuple[str, AskScope]]) -> Sequence[Number | None]:
-        from wmmadiag.compile.ask.answers import Constant
-
-        asked = [ValueOf(text, scope) for text, scope in questions]
-        answers = source.answers(asked)
-        return [found.value if isinstance(found := answers.get(one), Constant) else None for one in asked]
-
-    return answer
 
 
 def _bound(machine: Machine, function: HostFunction, arguments: Sequence[str]) -> Scope:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.events import HostLaunch, Product
+from wmmadiag.hostcode.events import Product
 from wmmadiag.hostcode.host import HostRun
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
@@ -21,34 +21,18 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.subject.drafts.code_facts import card_type
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guards import Tiling
-from wmmadiag.subject.drafts.guess import DraftParameter, role_remark
-from wmmadiag.subject.drafts.kernel import HostRead, SourceKernel, read_host, read_kernel, runs_of
+from wmmadiag.subject.drafts.guess import DraftParameter
+from wmmadiag.subject.drafts.host_read import HostRead, read_host, runs_of
+from wmmadiag.subject.drafts.kernel import SourceKernel, read_kernel
+from wmmadiag.subject.drafts.step_uses import Step, are_of_one, buffers_of, handed_on, note_uses
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
 
 if TYPE_CHECKING:
-    from wmmadiag.ptx.parameter_uses import ParameterUse
+    pass
 
 _MOST = 8  # launches
 _SAMPLES = (64, 96)
 _KEPT = frozenset({"", "zero", "computed", "values", "set"})  # what is known, or the same before all launches
-
-
-@dataclass(slots=True)
-class _Use:
-    """What one launch does with one buffer."""
-
-    read: bool = False
-    written: bool = False
-
-
-@dataclass(slots=True)
-class _Step:
-    """One launch of the host's function, with its kernel as it is launched so."""
-
-    launch: HostLaunch
-    kernel: SourceKernel
-    uses: dict[int, _Use] = field(default_factory=dict)  # by the buffer's id
-    parameters: dict[int, DraftParameter] = field(default_factory=dict)  # … the kernel's own parameter for it
 
 
 def launched_together(source: GivenSource, host: HostRead | None = None) -> SourceKernel | None:
@@ -121,14 +105,14 @@ def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: SymbolValu
     run.machine.settle()
     for launch in run.launches:
         try:
-            steps.append(_Step(launch, read_kernel(source.of(launch.kernel.name), host, launched=(launch, run))))
+            steps.append(Step(launch, read_kernel(source.of(launch.kernel.name), host, launched=(launch, run))))
         except WmmadiagError:
             return None
-    if any("{" in one.kernel.entry or one.kernel.uninstantiated for one in steps) or not _note_uses(steps, source):
+    if any("{" in one.kernel.entry or one.kernel.uninstantiated for one in steps) or not note_uses(steps, source):
         return None
-    buffers = {id(one): one for step in steps for one in _buffers(step)}
-    own = _own(steps, buffers)
-    if not own and not _are_of_one(steps):
+    buffers = {id(one): one for step in steps for one in buffers_of(step)}
+    own = handed_on(steps, buffers)
+    if not own and not are_of_one(steps):
         return None
     keys = {one: f"memory{number}" for number, one in enumerate(buffers)}
     numbers = _numbers(steps, run.machine, [buffers[one].size for one in own])
@@ -154,84 +138,7 @@ def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: SymbolValu
     return _whole(steps, run, host, (*arrays, *figures), tuple(passed), made, {id(buffers[one]) for one in outer})
 
 
-def _note_uses(steps: Sequence[_Step], source: GivenSource) -> bool:
-    """Fill in what each launch reads and writes, as its compiled code shows; False where it does not compile."""
-    from wmmadiag.compile.driver import compile_source
-    from wmmadiag.ptx.parameter_uses import parameter_uses
-    from wmmadiag.ptx.parser import parse
-
-    entries = [step.kernel.entry for step in steps]
-    named = tuple(dict.fromkeys(one for one in entries if "<" in one))
-    try:
-        compiled = compile_source(source.path, replace(source.options.compilation(), name_expressions=named))
-        for step in steps:
-            name = compiled.entry(step.kernel.entry).name
-            uses = parameter_uses(parse(compiled.ptx, name=source.path.as_posix(), entry=name), name)
-            _note_step(step, uses)
-    except WmmadiagError:
-        return False
-    return True
-
-
-def _note_step(step: _Step, uses: Sequence[ParameterUse]) -> None:
-    index = -1
-    for struct, run in groupby(zip(step.kernel.parameters, step.kernel.passed, strict=True), lambda one: one[0].struct):
-        index += bool(struct)
-        for parameter, value in run:
-            index += not struct
-            if not isinstance(value, Pointer) or not parameter.pointer:
-                continue
-            used = uses[index] if index < len(uses) and not uses[index].indexed else None
-            members = [one for one in used.members if one.offset == parameter.offset] if used is not None else []
-            if struct and used is not None and used.members and not members:
-                continue  # a kernel is handed all of a struct, and leaves this member alone
-            use = step.uses.setdefault(id(value.buffer), _Use())
-            step.parameters.setdefault(id(value.buffer), parameter)
-            # What is not followed may be done.
-            known = bool(members) and all(one.pointer for one in members)
-            use.read |= any(one.read or one.added for one in members) if known else True
-            use.written |= any(one.written or one.added for one in members) if known else not parameter.const
-
-
-def _buffers(step: _Step) -> Iterator[Buffer]:
-    for value in step.kernel.passed:
-        if isinstance(value, Pointer):
-            yield value.buffer
-
-
-def _own(steps: Sequence[_Step], buffers: Mapping[int, Buffer]) -> list[int]:
-    """The buffers that a launch writes first and a later one reads, and that are no result of the last one.
-
-    What the host sets to zero before is written first, whatever is added to it; and so is what its name says is no
-    operand of anything.
-    """
-    last = {one for one, use in steps[-1].uses.items() if use.written}
-    found = []
-    for one in buffers:
-        using = [step for step in steps if one in step.uses]
-        first = using[0].uses[one]
-        cleared = using[0].launch.contents.get(one, ("", None))[0] == "zero" or bool(role_remark(buffers[one].name))
-        handed_on = first.written and (cleared or not first.read) and any(step.uses[one].read for step in using[1:])
-        if handed_on and one not in last:
-            found.append(one)
-    return found
-
-
-def _are_of_one(steps: Sequence[_Step]) -> bool:
-    """Whether launches that need nothing of one another are parts of one result: each writes what no other touches, and
-    reads what another reads."""
-    for at, step in enumerate(steps):
-        others = [one.uses for other, one in enumerate(steps) if other != at]
-        written = [one for one, use in step.uses.items() if use.written]
-        read = [one for one, use in step.uses.items() if use.read and not use.written]
-        if not written or any(one in uses for one in written for uses in others):
-            return False
-        if not any(one in uses for one in read for uses in others):
-            return False
-    return True
-
-
-def _numbers(steps: Sequence[_Step], machine: Machine, sizes: Sequence[Term | None]) -> dict[str, bool] | None:
+def _numbers(steps: Sequence[Step], machine: Machine, sizes: Sequence[Term | None]) -> dict[str, bool] | None:
     """The host symbols that a launch depends on and nobody gives a value, with whether they are real; None for others.
 
     In the order in which the function has them, as far as that is known.
@@ -268,7 +175,7 @@ def _numbers(steps: Sequence[_Step], machine: Machine, sizes: Sequence[Term | No
     return dict(sorted(found.items(), key=lambda one: order.get(one[0], len(order))))
 
 
-def _stages(steps: Sequence[_Step], keys: Mapping[int, str]) -> list[LaunchStep] | None:
+def _stages(steps: Sequence[Step], keys: Mapping[int, str]) -> list[LaunchStep] | None:
     found = []
     seen: set[int] = set()
     for step in steps:
@@ -325,7 +232,7 @@ def _argument(parameter: DraftParameter, value: Value | None, keys: Mapping[int,
     return PointerTarget(keys[id(value.buffer)], offset, element) if each else None
 
 
-def _structs(step: _Step) -> tuple[tuple[int, int], ...]:
+def _structs(step: Step) -> tuple[tuple[int, int], ...]:
     found, index = [], 0
     for struct, run in groupby(step.kernel.parameters, lambda one: one.struct):
         count = len(list(run))
@@ -347,7 +254,7 @@ def _are_known(
     return all(any(terms.value(one, sample) is not None for sample in samples) for one in every)
 
 
-def _array(steps: Sequence[_Step], buffer: Buffer, key: int) -> DraftParameter:
+def _array(steps: Sequence[Step], buffer: Buffer, key: int) -> DraftParameter:
     """A buffer of the function as a parameter: its own name, the type of the kernels' for it."""
     using = [step for step in steps if key in step.uses]
     first = using[0].parameters[key]
@@ -375,7 +282,7 @@ def _number(machine: Machine, name: str, real: bool, taken: Collection[str]) -> 
 
 
 def _whole(
-    steps: Sequence[_Step],
+    steps: Sequence[Step],
     run: HostRun,
     host: HostRead,
     parameters: tuple[DraftParameter, ...],
@@ -420,7 +327,7 @@ def _whole(
     )
 
 
-def _tiling(steps: Sequence[_Step], parameters: Sequence[DraftParameter], passed: Sequence[Value]) -> Tiling:
+def _tiling(steps: Sequence[Step], parameters: Sequence[DraftParameter], passed: Sequence[Value]) -> Tiling:
     """How its kernels go over the numbers of the whole."""
     names = {value.args[0]: one.name for one, value in zip(parameters, passed, strict=True)
              if isinstance(value, Term)}  # fmt: skip

@@ -14,7 +14,7 @@ from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
-from wmmadiag.subject.drafts import storage
+from wmmadiag.subject.drafts import storage, storage_facts
 from wmmadiag.subject.drafts.guess import distance_for, parameter_named, role_of_distance, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
@@ -171,7 +171,7 @@ def _integer(result: CardDraft, argument: DraftArgument, passed: str, laid: stor
         if (known := OPERATIONS[operation].parameters.get(argument.value)) is not None and known.kind == "reach":
             result.remarks.append(f"'{parameter.name}' is the number of {known.meaning}")
         return
-    stride = storage.stride_value(parameter.name, operation, laid)
+    stride = storage_facts.stride_value(parameter.name, operation, laid)
     if stride:
         argument.value, argument.reason = stride, "a stride, by its name"
     elif passed and not unknown_symbols(result, passed, meant.usual):
