@@ -1,4 +1,4 @@
-"""What kernels are compiled for and launched with: clusters, names, parameters; and what pools and graphs say of it."""
+"""What kernels are compiled for and launched with: clusters, names, parameters; and what pools say of it."""
 
 from __future__ import annotations
 
@@ -105,28 +105,3 @@ def test_pools_keep_books(tmp_path: Path) -> None:
         (chunk, chunk, 4000, 4000), (chunk, chunk, 0, 4000), (0, chunk, 0, 0), (1, 1, 1, 1, 1, 1),
     ]  # fmt: skip
     assert [tuple(map(int, line.split())) for line in done.stdout.splitlines()] == rows, done.stderr
-
-
-DISABLED = r"""#include <cstdio>
-void CUDART_CB called(void* count) { ++*(int*)count; }
-int main() {
-    int count = 0, *x, h[2];
-    cudaMalloc(&x, 8), cudaMemset(x, 0, 8);
-    cudaGraph_t graph;
-    cudaGraphNode_t host, fill;
-    cudaGraphExec_t made;
-    cudaHostNodeParams to{called, &count};
-    cudaMemsetParams ones{x, 0, 1, 1, 8, 1};
-    cudaGraphCreate(&graph, 0), cudaGraphAddHostNode(&host, graph, nullptr, 0, &to);
-    cudaGraphAddMemsetNode(&fill, graph, nullptr, 0, &ones);
-    cudaGraphInstantiate(&made, graph, 0);
-    for (auto one : {host, fill}) puts(cudaGetErrorName(cudaGraphNodeSetEnabled(made, one, 0)));
-    cudaGraphLaunch(made, 0), cudaMemcpy(h, x, 8, cudaMemcpyDeviceToHost);
-    printf("%d %d\n", count, h[0]);
-}
-"""
-
-
-def test_only_nodes_of_the_device_can_be_disabled(tmp_path: Path) -> None:
-    done = run_program(tmp_path, DISABLED)
-    assert done.stdout.split() == ["cudaErrorInvalidValue", "cudaSuccess", "1", "0"], done.stderr

@@ -319,17 +319,10 @@ class Served:
         return 0 if self.spec.keep_going else int(outcome.error), outcome.instructions
 
     def property(self, name: bytes) -> int:
-        """A property of the device; or "registers:3", those of a kernel as ptxas allocates them, "kernels:1", how many
-        a module has, and "kernel:1:0", where the name of one of them stands."""
+        """A property of the device; or "registers:3", those of a kernel as ptxas allocates them."""
         what, *numbers = name.decode().split(":")
         if what == "registers":
             return int(self.device.kernels[int(numbers[0])].registers)
-        if what in ("kernels", "kernel"):
-            entries = self.device.modules[int(numbers[0]) - 1].compilation.entries
-            if what == "kernels":
-                return len(entries)
-            self.kept.append(held := ctypes.create_string_buffer(entries[int(numbers[1])].name.encode()))
-            return ctypes.addressof(held)
         return self.properties.get(what, 0)
 
     def captured(self, request: Request, memory: Sequence[DeviceMemory]) -> Callable[[], None]:

@@ -23,7 +23,8 @@ SHARED_BYTES = 1024
 class BlockProgress:
     """Tells of launches that run for more than five seconds: how many blocks have begun, and the time left."""
 
-    wanted: bool = field(default_factory=sys.stderr.isatty)  # whether anybody looks: standard error is a terminal
+    # whether anybody looks: standard error, as it is now, is a terminal
+    wanted: bool = field(default_factory=lambda: sys.stderr.isatty())
     shared: mmap.mmap | None = None  # memory of `SHARED_BYTES` that the parent reads when it ends the program
     # the blocks of the running launch that have begun, as the engine counts them
     begun: ctypes.c_uint64 = field(default_factory=ctypes.c_uint64)

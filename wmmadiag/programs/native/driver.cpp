@@ -285,8 +285,6 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
     WMMADIAG_LOCKED;
     auto made = std::make_unique<Function>();
     if (host().function(static_cast<int>(reinterpret_cast<std::intptr_t>(module)), name, &made->info) != 0) return CUDA_ERROR_NOT_FOUND;
-    made->name = name;
-    made->module = module;
     made->info.body = reinterpret_cast<std::uint64_t>(made.get());
     known_by_handle(made.get(), made->info);
     *function = reinterpret_cast<CUfunction>(made.release());

@@ -13,11 +13,9 @@
 
 namespace wmmadiag {
 
-// What a CUfunction is, and a CUkernel.
+// What a CUfunction is.
 struct Function {
     KernelInfo info;
-    std::string name;
-    CUmodule module = nullptr;
 };
 
 // Launches a kernel by the addresses of its arguments, or by a buffer with them.
@@ -25,8 +23,6 @@ CUresult launch_function(CUfunction function, dim3 grid, dim3 block, unsigned sh
 
 // cuda.h and driver_types.h number their errors alike.
 inline CUresult result(cudaError_t error) { return static_cast<CUresult>(error); }
-
-inline cudaError_t of_runtime(CUresult error) { return failed(static_cast<cudaError_t>(error)); }
 
 inline void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 

@@ -14,10 +14,8 @@ struct Graph;
 struct Node {
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
     std::function<cudaError_t()> work;
-    std::vector<Node*> after;      // what it depends on
-    const Node* origin = nullptr;  // the node that it is a copy of
-    Graph* graph = nullptr;        // that holds it
-    bool enabled = true;
+    std::vector<Node*> after;       // what it depends on
+    const Node* origin = nullptr;   // the node that it is a copy of
     LaunchWay way;                  // of a kernel
     cudaKernelNodeParams kernel{};  // of a kernel; the addresses of its arguments are in `addresses`
     std::vector<std::byte> arguments;

@@ -18,7 +18,6 @@ Node* Graph::add(cudaGraphNodeType type, std::function<cudaError_t()> work, std:
         return work ? work() : cudaSuccess;
     };
     one->after = std::move(after);
-    one->graph = this;
     nodes.push_back(std::move(one));
     return nodes.back().get();
 }
@@ -31,7 +30,6 @@ std::shared_ptr<Graph> Graph::copy() const {
         made->nodes.push_back(std::make_unique<Node>(*one));
         auto* now = made->nodes.back().get();
         now->origin = one.get();
-        now->graph = made.get();
         for (auto& address : now->addresses) address = now->arguments.data() + (static_cast<std::byte*>(address) - one->arguments.data());
         copies[one.get()] = now;
     }
@@ -42,7 +40,7 @@ std::shared_ptr<Graph> Graph::copy() const {
 
 cudaError_t run(const Graph& graph) {
     for (const auto* one : graph.ordered())
-        if (const auto error = one->enabled ? one->work() : cudaSuccess; error != cudaSuccess) return error;
+        if (const auto error = one->work(); error != cudaSuccess) return error;
     return cudaSuccess;
 }
 

@@ -1,4 +1,4 @@
-// Graphs: built node by node, copied, instantiated, changed and launched. streams.cpp captures them.
+// Graphs: built node by node, copied, instantiated, updated and launched. streams.cpp captures them.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -41,11 +41,6 @@ cudaError_t cudaGraphClone(cudaGraph_t* to, cudaGraph_t graph) {
     *to = handle_of(graph_of(graph)->copy());
     return status();
 }
-cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* to, cudaGraphNode_t node, cudaGraph_t clone) {
-    WMMADIAG_LOCKED;
-    *to = handle_of(graph_of(clone)->copy_of(node_of(node)));
-    return *to != nullptr ? status() : failed(cudaErrorInvalidValue);
-}
 
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
                                    const cudaKernelNodeParams* p) {
@@ -65,16 +60,6 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* to, cudaGraph_t graph, con
     WMMADIAG_LOCKED;
     return added_with(to, graph, after, count, cudaGraphNodeTypeMemcpy, rows(target, bytes, source, bytes, bytes, 1, kind));
 }
-cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
-                                           const void* symbol, const void* source, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
-    WMMADIAG_LOCKED;
-    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, [=] { return copy_to_symbol(symbol, source, bytes, offset, kind); });
-}
-cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, void* target,
-                                             const void* symbol, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
-    WMMADIAG_LOCKED;
-    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, [=] { return copy_from_symbol(target, symbol, bytes, offset, kind); });
-}
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
                                    const cudaMemsetParams* p) {
     WMMADIAG_LOCKED;
@@ -92,29 +77,6 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* to, cudaGraph_t graph, const 
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraph_t child) {
     WMMADIAG_LOCKED;
     return added_with(to, graph, after, count, cudaGraphNodeTypeGraph, graph_of(child)->copy());
-}
-cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData*,
-                                     std::size_t count) {
-    WMMADIAG_LOCKED;
-    for (std::size_t i = 0; i < count; ++i) node_of(to[i])->after.push_back(node_of(from[i]));
-    return status();
-}
-cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData*,
-                                        std::size_t count) {
-    WMMADIAG_LOCKED;
-    for (std::size_t i = 0; i < count; ++i) {
-        auto& after = node_of(to[i])->after;
-        after.erase(std::remove(after.begin(), after.end(), node_of(from[i])), after.end());
-    }
-    return status();
-}
-cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
-    WMMADIAG_LOCKED;
-    auto* gone = node_of(node);
-    auto& nodes = gone->graph->nodes;
-    for (const auto& one : nodes) one->after.erase(std::remove(one->after.begin(), one->after.end(), gone), one->after.end());
-    nodes.erase(std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) { return one.get() == gone; }));
-    return status();
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
@@ -142,72 +104,14 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGrap
     listed(heads, from, &again);
     return listed(tails, to, count);
 }
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData*, std::size_t* count) {
-    WMMADIAG_LOCKED;
-    return listed({node_of(node)->after.begin(), node_of(node)->after.end()}, nodes, count);
-}
-cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData*, std::size_t* count) {
-    WMMADIAG_LOCKED;
-    std::vector<const Node*> found;
-    for (const auto& one : node_of(node)->graph->nodes)
-        if (std::find(one->after.begin(), one->after.end(), node_of(node)) != one->after.end()) found.push_back(one.get());
-    return listed(found, nodes, count);
-}
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
     *type = node_of(node)->type;
     return status();
-}
-cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
-    WMMADIAG_LOCKED;
-    return set_kernel(*node_of(node), *p);
-}
-cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
-    WMMADIAG_LOCKED;
-    return changed(node_of(node), *p);
-}
-cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-    WMMADIAG_LOCKED;
-    return changed(node_of(node), rows(to, bytes, from, bytes, bytes, 1, kind));
-}
-cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* p) {
-    WMMADIAG_LOCKED;
-    return changed(node_of(node), *p);
-}
-cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cudaHostNodeParams* p) {
-    WMMADIAG_LOCKED;
-    return changed(node_of(node), *p);
 }
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
     WMMADIAG_LOCKED;
     auto* one = graph_of(graph)->copy_of(node_of(node));
     return one != nullptr ? set_kernel(*one, *p) : failed(cudaErrorInvalidValue);
-}
-cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
-    WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), *p);
-}
-cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t graph, cudaGraphNode_t node, void* to, const void* from, std::size_t bytes,
-                                               cudaMemcpyKind kind) {
-    WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), rows(to, bytes, from, bytes, bytes, 1, kind));
-}
-cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaMemsetParams* p) {
-    WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), *p);
-}
-cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaHostNodeParams* p) {
-    WMMADIAG_LOCKED;
-    return changed(graph_of(graph)->copy_of(node_of(node)), *p);
-}
-cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t graph, cudaGraphNode_t node, unsigned enabled) {
-    WMMADIAG_LOCKED;
-    auto* one = graph_of(graph)->copy_of(node_of(node));
-    const auto may = [](cudaGraphNodeType type) {
-        return type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset || type == cudaGraphNodeTypeMemcpy;
-    };
-    if (one == nullptr || !may(one->type)) return failed(cudaErrorInvalidValue);
-    one->enabled = enabled != 0;
-    return status();
 }
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* result) {
     WMMADIAG_LOCKED;
@@ -245,20 +149,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigne
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) {
     return cudaGraphInstantiate(to, graph, flags);
-}
-cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* to, cudaGraph_t graph, cudaGraphInstantiateParams* p) {
-    p->errNode_out = nullptr;
-    p->result_out = cudaGraphInstantiateSuccess;
-    const auto error = cudaGraphInstantiate(to, graph, p->flags);
-    if (error != cudaSuccess) p->result_out = cudaGraphInstantiateError;
-    return error;
-}
-cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t graph, cudaGraphNode_t node, unsigned* enabled) {
-    WMMADIAG_LOCKED;
-    const auto* one = graph_of(graph)->copy_of(node_of(node));
-    if (one == nullptr) return failed(cudaErrorInvalidValue);
-    *enabled = one->enabled ? 1 : 0;
-    return status();
 }
 // The nodes and what they depend on, as a graph of Graphviz.
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* name, unsigned) {

@@ -57,7 +57,7 @@ void compare(const Work& now, const Work& then) {
                        std::to_string(from + end - begin - 1) + " of " + name + ", which " + then.name + " in " + stream_name(then.stream) + " " +
                        verb(b.touch) + ", and nothing orders the two",
                    now.stream >= first_node && then.stream >= first_node
-                       ? "let the one node depend on the other (cudaGraphAddDependencies; where a graph is captured, an event)"
+                       ? "let the one node depend on the other (where a graph is captured, its stream wait for an event)"
                        : "record an event behind the first and let the second stream wait for it (cudaEventRecord, cudaStreamWaitEvent)",
                    then.place);
             return;

@@ -243,23 +243,8 @@ inline cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAd
                          cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}});
 }
 
-inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
-    return cudaGraphAddDependencies(graph, from, to, nullptr, count);
-}
-inline cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
-    return cudaGraphRemoveDependencies(graph, from, to, nullptr, count);
-}
 inline cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, size_t* count) {
     return cudaGraphGetEdges(graph, from, to, nullptr, count);
-}
-inline cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
-    return cudaGraphNodeGetDependencies(node, nodes, nullptr, count);
-}
-inline cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
-    return cudaGraphNodeGetDependentNodes(node, nodes, nullptr, count);
-}
-inline cudaError_t cudaGraphAddNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaGraphNodeParams* what) {
-    return cudaGraphAddNode(to, graph, after, nullptr, count, what);
 }
 extern "C" {
 cudaError_t cudaThreadSynchronize();
@@ -338,6 +323,4 @@ inline double max(double a, float b) { return fmax(a, b); }
 #define cudaGraphAddMemcpyNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemcpyNode(__VA_ARGS__))
 #define cudaGraphAddMemsetNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemsetNode(__VA_ARGS__))
 #define cudaGraphAddMemcpyNode1D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemcpyNode1D(__VA_ARGS__))
-#define cudaGraphAddNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddNode(__VA_ARGS__))
-#define cudaGraphAddMemAllocNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemAllocNode(__VA_ARGS__))
 #define cudaGraphLaunch(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphLaunch(__VA_ARGS__))

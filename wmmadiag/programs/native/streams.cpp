@@ -126,7 +126,7 @@ cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& grap
         auto clock = node->number == 0 ? before(*one) : known;
         for (const auto* other : node->after) join(clock, other->clock);
         start(node->number == 0 ? one->number : node->number, clock);
-        const auto error = node->enabled ? node->work() : cudaSuccess;
+        const auto error = node->work();
         node->clock = finish();
         join(after, node->clock);
         if (node->number == 0) one->clock = node->clock;
@@ -331,25 +331,6 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (one == nullptr || one == &handles().legacy || one->capturing)
         return failed(one == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorIllegalState);
     one->capturing = {std::make_shared<Graph>(), {}};
-    return status();
-}
-cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after, const cudaGraphEdgeData*,
-                                          std::size_t count, cudaStreamCaptureMode mode) {
-    WMMADIAG_LOCKED;
-    if (graph == nullptr) return failed(cudaErrorInvalidValue);
-    if (const auto error = cudaStreamBeginCapture(stream, mode); error != cudaSuccess) return error;
-    auto& capture = *capture_of(stream);
-    capture.graph = reinterpret_cast<GraphHandle*>(graph)->graph;
-    for (std::size_t i = 0; i < count; ++i) capture.last.push_back(reinterpret_cast<Node*>(after[i]));
-    return status();
-}
-cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*, std::size_t count,
-                                                unsigned flags) {
-    WMMADIAG_LOCKED;
-    auto* capture = capture_of(stream);
-    if (capture == nullptr) return failed(cudaErrorIllegalState);
-    if (flags == cudaStreamSetCaptureDependencies) capture->last.clear();
-    for (std::size_t i = 0; i < count; ++i) capture->last.push_back(reinterpret_cast<Node*>(nodes[i]));
     return status();
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {

@@ -32,8 +32,6 @@ inline CUresult wmmadiag_create_context(CUcontext* context, CUctxCreateParams* p
 #define cuMemsetD8Async(...) (WMMADIAG_HERE(__VA_ARGS__), cuMemsetD8Async(__VA_ARGS__))
 #define cuMemsetD32Async(...) (WMMADIAG_HERE(__VA_ARGS__), cuMemsetD32Async(__VA_ARGS__))
 #define cuMemsetD16Async(...) (WMMADIAG_HERE(__VA_ARGS__), cuMemsetD16Async(__VA_ARGS__))
-#define cuMemcpy2D_v2(...) (WMMADIAG_HERE(__VA_ARGS__), cuMemcpy2D_v2(__VA_ARGS__))
-#define cuMemcpy2DAsync_v2(...) (WMMADIAG_HERE(__VA_ARGS__), cuMemcpy2DAsync_v2(__VA_ARGS__))
 #define cuModuleLoadData(...) (WMMADIAG_HERE(__VA_ARGS__), cuModuleLoadData(__VA_ARGS__))
 #define cuModuleLoadDataEx(...) (WMMADIAG_HERE(__VA_ARGS__), cuModuleLoadDataEx(__VA_ARGS__))
 #define cuLaunchKernel(...) (WMMADIAG_HERE(__VA_ARGS__), cuLaunchKernel(__VA_ARGS__))
