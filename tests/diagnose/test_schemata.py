@@ -15,7 +15,8 @@ from trial_changes import card_of, change, edit, integer_changes, product
 
 from wmmadiag.csource.edits import applied as spelled
 from wmmadiag.diagnose.changes import Change, TextEdit, applied, together
-from wmmadiag.diagnose.trials.programs import Program, Programs
+from wmmadiag.diagnose.trials.compiled import Program
+from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.rolling import rolled
 from wmmadiag.diagnose.trials.schemata import SELECTOR, render, selector_of
 from wmmadiag.diagnose.trials.team import Setting

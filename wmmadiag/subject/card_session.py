@@ -21,6 +21,7 @@ from wmmadiag.results.model import (
 )
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card, Case, Variant
+from wmmadiag.subject.compiling import options_of
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.together import LaunchSteps, StagedRuns, Together
 from wmmadiag.subject.verdict import Expectation, Verdict
@@ -152,13 +153,7 @@ class CardSession:
         return self._options(rendered_entry(self.card, case, variant), rendered_macros(self.card, case, variant))
 
     def _options(self, entry: str, macros: Mapping[str, str]) -> CompileOptions:
-        return CompileOptions(
-            arch=self.arch,
-            macros={name: value or None for name, value in macros.items()},
-            include_paths=self.card.include_paths,
-            std=self.card.std,
-            name_expressions=tuple(one for one in self._entries(entry) if "<" in one),
-        )
+        return options_of(self.card, self.arch, self._entries(entry), macros)
 
     def _entries(self, entry: str) -> tuple[str, ...]:
         stages = self._stages()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -16,6 +16,21 @@ from wmmadiag.subject.card import Card
 Texts: TypeAlias = Mapping[Path, str]
 """Texts in place of files': resolved path → text, of a source or of headers that it includes."""
 _Key = tuple[str, tuple[tuple[str, str | None], ...], str]
+
+
+def options_of(card: Card, arch: str, entries: Sequence[str], macros: Mapping[str, str]) -> CompileOptions:
+    """With what options kernels of a card are compiled.
+
+    Args:
+        entries, macros: as they are rendered for a case and variant.
+    """
+    return CompileOptions(
+        arch=arch,
+        macros={name: value or None for name, value in macros.items()},
+        include_paths=card.include_paths,
+        std=card.std,
+        name_expressions=tuple(one for one in entries if "<" in one),
+    )
 
 
 class SubjectCompiler:

@@ -35,11 +35,6 @@ YIELDS = [
     ("operation", "for (int i = 0; i < 4; ++i) out[i + 1] = a[0];", "out[1 << i]"),
     ("operation", "out[0] = alpha * a[0];", "a[0] / alpha"),
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
-    (
-        "in_steps",
-        "const int y = blockIdx.x / m; const int row = n + y; for (int b = 0; b < 4; ++b) out[(row + b) * 64] = a[0];",
-        "y = blockIdx.x / m * 4;",
-    ),
     ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[t[r]] = a[t[r]];", "a[r]"),
     ("from_the_end", "for (int i = 0; i < n; ++i) { const int k = i; out[k] = a[0]; }", "k = n - 1 - i;"),
     ("from_the_end", "const int c = threadIdx.x % 16; out[m + c] = a[c];", "a[15 - c]"),
@@ -57,71 +52,16 @@ YIELDS = [
     ("negated", "float x = a[0]; out[0] = x * alpha - b[0];", "x = -a[0];"),
     ("negated", "out[0] = a[1] * alpha - b[0];", "= -a[1] * alpha - b[0];"),
     ("clipped", "half* h = (half*)out; h[0] = __float2half(a[0] + b[0]);", "__float2half(fmaxf(a[0] + b[0], 0.0f))"),
-    ("term_more", "int shift = n - m; int t = threadIdx.x; if (t < m) out[t] = a[t];", "if (t < m + shift)"),
-    ("based", "int x0 = blockIdx.x * 64; int t = threadIdx.x; out[x0 + t] = a[t];", "int t = x0 + threadIdx.x;"),
-    (
-        "based",
-        "int x0 = blockIdx.x * 64; int t = threadIdx.x; out[x0 + t] = a[(size_t)(t) * n];",
-        "a[(size_t)(x0 + t) * n]",
-    ),
     ("exchange", "int r = threadIdx.x; out[(r + 1) * n + blockIdx.x + m] = a[0];", "out[r + 1 + (blockIdx.x + m) * n]"),
     (
         "exchange",
         "int r = threadIdx.x; out[0] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
         "a[r + m + (size_t)(blockIdx.x + threadIdx.y) * n]",
     ),
-    ("term_more", "int w = threadIdx.x; out[w + m / 8] = a[m / 4];", "a[(m + w * 8) / 4]"),
-    (
-        "variable",
-        "const int most = min(n, m - (int)blockIdx.x); for (int i = 0; i < n; ++i) out[i] = a[i] * most;",
-        "i < most",
-    ),
-    (  # where it stands for the same
-        "together",
-        "int t = threadIdx.x; for (int i = 0; i < m - 1; ++i) out[i % (m - 1)] = a[t % (m - 1)];",
-        "for (int i = 0; i < m - 1; ++i) out[i % m] = a[t % m];",
-    ),
-    (  # the second of three sizes, which is another one's first
-        "together",
-        "int p = blockIdx.x, q = blockIdx.y; out[p * m * n] = a[q * m * n]; out[n] = a[p * m * n];"
-        " out[n + p] = b[n + q];",
-        "out[p * m * m] = a[q * m * n]; out[n] = a[p * m * m]; out[n + p]",
-    ),
-    (  # the buffer that is read, where the other one was meant
-        "together",
-        "int p = blockIdx.x % 2; copy4(out + p * m, a); copy4(out + p * n, b);",
-        "copy4(out + (1 - p) * m, a); copy4(out + (1 - p) * n, b);",
-    ),
     (  # the other coordinate may have another size
         "exchange",
         "int r = threadIdx.x; out[m] = a[(size_t)(r + m) * n + blockIdx.x + threadIdx.y];",
         "a[r + m + (size_t)(blockIdx.x + threadIdx.y) * m]",
-    ),
-    (  # rows of [m, 16, n], read from [16, m, n]
-        "axes",
-        "const float* p = a + (blockIdx.y * 16 + blockIdx.x) * m * n; int r = threadIdx.x;"
-        " for (int i = 0; i < n; ++i) out[r] = p[r * n + i];",
-        "p = a + blockIdx.y * 16 * m * n + blockIdx.x * n; int r = threadIdx.x;"
-        " for (int i = 0; i < n; ++i) out[r] = p[r * 16 * n + i];",
-    ),
-    (  # what says how far rows lie apart, for two arrays
-        "axes",
-        "const int row = n; int h = blockIdx.x, q = blockIdx.y, t = threadIdx.x;"
-        " const float *p = a + (q * sizes.rows + h) * m * n;"
-        " const float *r = b + (q * sizes.rows + h) * m * n; out[t] = p[t * row + q] + r[t * row + q];",
-        "const int row = sizes.rows * n; int h = blockIdx.x, q = blockIdx.y, t = threadIdx.x;"
-        " const float *p = a + q * sizes.rows * m * n + h * n;"
-        " const float *r = b + q * sizes.rows * m * n + h * n; out[t] = p[t * row + q] + r[t * row + q];",
-    ),
-    (
-        "axes",
-        "int r = threadIdx.x, c = blockIdx.x; if (r < m) out[r * n + c] = a[0];",
-        "out[c * m + r] = a[0];",
-    ),
-    (  # a variable that is a stride, and the extent of an index as well
-        "axes",
-        "int all = m * sizes.rows, r = threadIdx.x, c = blockIdx.x; if (r < all && c < n) out[c * all + r] = a[0];",
-        "out[r * n + c] = a[0];",
     ),
     (
         "quarters",
@@ -143,56 +83,12 @@ YIELDS = [
         "int l = threadIdx.x; int r = m + (l & 15); int c = n + (l >> 4); copy4(out, a + r * n + c);",
         "int r = m + (l & 7) + (l >> 4) * 8; int c = n + (l >> 3 & 1);",
     ),
-    ("name_for_sum", "int r = threadIdx.x, at = r * 4; out[at] = a[r * 4 + 1];", "a[at]"),
     ("in_groups", "int h = blockIdx.y % m; out[h] = a[h % n];", "a[h / (m / n)]"),
     ("in_groups", "int h = blockIdx.y; out[h] = a[h / n];", "a[h / (gridDim.y / n)]"),
     ("in_groups", "int h = blockIdx.y; out[h] = a[h / (m / n)];", "a[h % n]"),
     ("in_groups", "int h = blockIdx.y; out[h] = a[h / (m / n)];", "a[h / n]"),
-    (
-        "sibling_term",
-        "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + t * 2] = a[(f * 8 + g) * n];",
-        "out[m + f * 8 + g]",
-    ),
-    (
-        "sibling_term",
-        "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + g] = a[f * 8 + t * 2];",
-        "out[m + f * 8 + t * 2]",
-    ),
-    ("variable", f"{COPY} for (int i = 0; i < n; ++i) out[r] = a[c];", "a[i]"),  # nothing else names the counter
-    ("variable", "int j = n; for (int i = 0; j < n; ++i) out[i] = a[i];", "i < n"),
-    ("variable", f"{COPY} s[r % pitch] = a[m % pitch];", "a[r % pitch]"),  # what stands there elsewhere
     ("number", "out[0] = a[0] * 0.5f;", "a[0] * 1.0f"),
     ("operation", "int r = threadIdx.x; out[r + 16 + n] = a[0];", "out[r * 16 + n]"),
-    ("factor_more", "int r = threadIdx.x; out[r] = a[r] + b[r * 24];", "a[r * 24]"),
-    (
-        "variable",
-        "const int held = (m + 15) / 16, u = sizes.rows + sizes.cols, w = threadIdx.x; float f = sizes.scale;"
-        " out[w * held + u] = f;",
-        "out[w * sizes.stride + u]",
-    ),
-    (
-        "step_ahead",
-        "for (int i = threadIdx.x; i < n; i += m) { if (i + 1 < n) out[i] = a[i + 1]; }",
-        "out[i] = a[i + m]",
-    ),
-    ("name_for_even", "out[blockIdx.x * gridDim.y * 16 + m] = a[0];", "out[blockIdx.x * n + m]"),
-    ("name_for_even", "constexpr int T = 4, R = 16; int s = T * R * 2; out[s] = a[m];", "s = T * n"),
-    (
-        "name_for_even",
-        "const int* p = (const int*)a; const int last = p[blockIdx.x + 1];"
-        " for (int i = threadIdx.x; i < p[m]; i += 32) out[i] = b[last];",
-        "i < last",
-    ),
-    ("first_use", "const int ratio = n / 2; int h = blockIdx.x; out[h * m] = a[h];", "out[h / ratio * m]"),
-    ("first_use", "const int ratio = n / 2; int h = blockIdx.x + m; out[h] = a[h];", "out[h % ratio] = a[h]"),
-    ("first_use", "const int left = n - 2; int h = blockIdx.x + m; out[h] = a[h];", "h = min(blockIdx.x + m, left);"),
-    ("first_use", "float most; most = alpha; float x = a[n] + b[m]; out[0] = x;", "float x = a[n] + b[m] - most;"),
-    (
-        "name_for_sums",
-        "int q = threadIdx.x / 4; for (int i = 0; i < 4; ++i) { out[i * m + (threadIdx.x & 7)] = a[0]; "
-        "out[i * n + (threadIdx.x & 7)] = b[0]; }",
-        "out[i * m + q] = a[0]; out[i * n + q]",
-    ),
     (
         "magnitude",
         "int i = threadIdx.x, j = m; float s = a[0] - alpha * (float)(i - j); out[0] = s;",
@@ -212,8 +108,6 @@ YIELDS = [
         "float x = __fadd_rn(__fmul_rn(a[0], a[1]), b[0]); out[0] = x;",
         "__fmul_rn(__fadd_rn(a[1], b[0]), a[0])",
     ),
-    ("factor_more", "for (int i = 0; i < m; i += 16, b += 16) out[i] = b[i] + a[i * n];", "b += 16 * n"),
-    ("name_for_size", "int r = threadIdx.x; out[r * m] = a[r * (n / 4 + 3)];", "a[r * n]"),
     (
         "named",
         "int g = m * 4 + threadIdx.x + n; out[g] = a[threadIdx.x + n];",
@@ -226,24 +120,9 @@ YIELDS = [
         f"{FRAGMENT} wmma::fill_fragment(f, 0.0f); wmma::store_matrix_sync(out, f, n, wmma::mem_row_major);",
         "wmma::load_matrix_sync(f, out, n, wmma::mem_row_major); wmma::store",
     ),
-    ("variable", f"{COPY} s[r * pitch + c] = a[r * n + c];", "a[r * m + c]"),
-    ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[r]"),
-    ("variable", "out[threadIdx.x] = a[blockIdx.y * blockDim.x];", "a[blockIdx.x * blockDim.x]"),
-    ("variable", "out[threadIdx.x] = a[blockIdx.y * blockDim.x];", "a[blockIdx.y * blockDim.y]"),
-    ("variable", "float4 v = ((float4*)a)[0]; out[0] = v.x + v.y + v.z + v.z;", "v.x + v.y + v.z + v.w"),
-    ("variable", "out[threadIdx.x] = a[threadIdx.x * sizes.rows];", "a[threadIdx.x * sizes.cols]"),
-    ("variable", "out[threadIdx.x] = a[threadIdx.x * Tile<BM>::rows];", "a[threadIdx.x * Tile<BM>::pitch]"),
-    ("variable", "out[threadIdx.x] = a[0];", "out[threadIdx.x] = b[0]"),
     ("number", "out[threadIdx.x] = a[3];", "a[4]"),
     ("number", "out[threadIdx.x * 16] = a[0];", "threadIdx.x * 8"),
     ("number", "float x = 1.5f; out[0] = x * 2.0f;", "x * 1.5f"),
-    ("name_for_number", "if (threadIdx.x < 16) out[threadIdx.x * n] = a[threadIdx.x * 16];", "a[threadIdx.x * n]"),
-    (
-        "name_for_number",
-        "__shared__ float s[4][64]; int w = threadIdx.x / 32; s[0][threadIdx.x] = a[w]; out[w] = s[0][m];",
-        "out[w] = s[w][m]",
-    ),
-    ("name_for_number", "float x[4]; for (int i = 0; i < 4; ++i) x[0] += a[i]; out[0] = x[1];", "x[i] += a[i]"),
     ("nudged", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < n - 1"),
     ("nudged", "out[threadIdx.x] = a[n];", "a[n + 1]"),
     ("identity", "float x = 0.0f; for (int i = 0; i < n; ++i) x = fmaxf(x, a[i]); out[0] = x;", "float x = -INFINITY"),
@@ -252,13 +131,6 @@ YIELDS = [
         "float x = 0.0f; for (int i = 0; i < n; ++i) if (a[i] < x) x = a[i]; out[0] = x;",
         "float x = INFINITY",
     ),
-    (
-        "held_value",
-        "float x[4]; for (int i = 0; i < 4; ++i) x[i] = out[i * n];"
-        " for (int i = 0; i < 4; ++i) out[m] += out[i * n] * alpha;",
-        "out[m] += x[i] * alpha",
-    ),
-    ("held_value", "float x = a[n] * alpha; if (a[n] > 1.0f) out[0] = x;", "if (x > 1.0f)"),
     (
         "unread_member",
         "float2 v = *reinterpret_cast<const float2*>(a); float x = 0.f; x += v.x * v.x; out[0] = x;",
@@ -280,25 +152,6 @@ YIELDS = [
         "i < m ? a[i] : -INFINITY",
     ),
     ("identity", "float x; x = 0.0f; for (int i = 0; i < n; ++i) x *= a[i]; out[0] = x;", "x = 1.0f;"),
-    ("name_for_number", "copy4(out, a); out[0] = place(0, n);", "place(m, n)"),
-    ("carried", "float x = a[0]; out[0] = fmaxf(x + alpha, 0.0f);", "float x = a[0] + alpha; out[0] = fmaxf(x, 0.0f)"),
-    ("carried", "float x = a[0] * alpha; out[0] = x - b[0];", "float x = a[0]; out[0] = x * alpha - b[0]"),
-    (
-        "carried",
-        "float x = a[0]; out[0] = (m < n ? x * alpha : 0.0f) + b[0];",
-        "float x = a[0] + b[0]; out[0] = m < n ? x * alpha : 0.0f;",
-    ),
-    (
-        "carried",
-        "float x = a[0] + b[0]; out[0] = m < n ? x * alpha : 0.0f;",
-        "float x = a[0]; out[0] = (m < n ? x * alpha : 0.0f) + b[0];",
-    ),
-    (
-        "carried",
-        "float x = sqrtf(a[0] * alpha); if (m < n) x += b[0]; out[0] = x;",
-        "float x = a[0] * alpha; if (m < n) x += b[0]; out[0] = sqrtf(x);",
-    ),
-    ("carried", "float x = a[0]; x += b[0]; out[0] = sqrtf(x);", "float x = sqrtf(a[0]); x += b[0]; out[0] = x;"),
     ("less", "out[threadIdx.x] = a[threadIdx.x * n + m];", "a[threadIdx.x * n]"),
     ("less", "out[threadIdx.x] = a[min(m, n)];", "a[m]"),
     ("less", "out[threadIdx.x] = alpha * alpha * a[0];", "= alpha * a[0]"),
@@ -311,35 +164,7 @@ YIELDS = [
     ("exchange", f"{COPY} s[0] = *(a + r * n + c);", "a + c * n + r"),
     ("exchange", f"{COPY} s[0] = *(a + r * n + c);", "a + c * m + r"),
     ("exchange", f"{COPY} s[0] = a[((blockIdx.y * m + r) * n + c) * 64];", "((blockIdx.y * n + c) * m + r) * 64"),
-    ("factor_more", f"{COPY} s[c * pitch] = a[r];", "a[r * pitch]"),
-    (  # what the kernel is given, before what is known when it is compiled, be there ever so much of that
-        "factor_more",
-        "".join(f"constexpr int c{i} = {i + 3}; " for i in range(9))
-        + "int r = threadIdx.x; "
-        + "".join(f"out[r * c{i}] = a[r]; " for i in range(9))
-        + "for (int i = 0; i < m; i += 16, b += 16) out[i] = b[i] + a[i * n];",
-        "b += 16 * n",
-    ),
-    (
-        "counted_by",
-        "for (int k = 0; k < n; ++k) { int g = k / m; out[g] = a[g] + b[(k + 1) * 32]; }",
-        "g = k * 32 / m;",
-    ),
-    ("factor_more", "float x = a[0]; out[0] = x;", "float x = a[0] * alpha"),
-    ("term_more", "int r = threadIdx.x, t = m + r; bool f = t < n; if (!f) out[0] = m >> r;", "m >> t - n"),
-    ("term_more", "int k0 = blockIdx.x, c = threadIdx.x; if (n - c > 8) out[0] = a[k0 + c];", "n - c - k0 > 8"),
-    ("term_more", "int k0 = blockIdx.x; int r = threadIdx.x; out[k0 + r] = a[r];", "a[r + k0]"),
-    (
-        "donor",
-        "int r = threadIdx.x; for (int i = 0; i < n * m; ++i) out[i] = a[0]; for (int i = 0; i < n; ++i) out[i] = r;",
-        "i < n * m; ++i) out[i] = r;",
-    ),
     ("rounded", "int tiles = n / 16; out[0] = tiles;", "(n + 16 - 1) / 16"),
-    (
-        "term_more",
-        "int more = n - m, r = threadIdx.x, c = threadIdx.y; out[0] = a[n + more]; if (c > r) out[1] = a[1];",
-        "c > r + more",
-    ),
     ("rounded", "for (int i = 0; i < n / 2; ++i) out[i] = a[i];", "i < (m + 2 - 1) / 2"),
     ("looked_up", "const int* t = (const int*)b; int r = blockIdx.x % 3; out[r] = a[0];", "r = t[blockIdx.x]"),
     ("mapped", "int r = threadIdx.x, c = threadIdx.y; out[place(r, c)] = a[r * 64 + c];", "a[place(r, c)]"),
@@ -354,131 +179,23 @@ YIELDS = [
         "s[cur ^ 1][i]",
     ),
     ("turned", "__shared__ float s[3][64]; for (int i = 0; i < n; ++i) { s[i][0] = a[i % 3]; }", "s[(i + 1) % 3][0]"),
-    ("variable", "int end = n * 16; for (int i = 0; i < n; ++i) out[i] = a[i * 2];", "i < end"),  # made of it
-    (
-        "factor_more",
-        "float x = 0.0f; for (int i = 0; i < n; ++i) x += a[i]; out[0] = sqrtf(x + alpha);",
-        "x / n + alpha",
-    ),
     ("nudged", "int row = m; out[threadIdx.x * row] = a[0];", "row = m * 3"),
     ("within_warp", "int w = threadIdx.x / 32; if (threadIdx.x == 0) out[w] = a[w];", "if (threadIdx.x % 32 == 0)"),
     ("within_warp", "const int t = threadIdx.x; out[t] = a[m];", "out[t / 32]"),
-    (
-        "term_more",
-        "int t = threadIdx.x; if (t < m) { out[t] = 0.0f; } else { int w = t / 32; out[w] = a[w]; }",
-        "w = (t - m) / 32",
-    ),
-    (
-        "together",
-        "int j = threadIdx.x; if (j < m) out[0] = a[j]; float x = j < m ? b[j] : 0.0f; out[1] = x;",
-        "if (j <= m) out[0] = a[j]; float x = j <= m ?",
-    ),
-    (
-        "together",
-        "const float* p = a + threadIdx.y * m; const float* q = a + n; const float* r = a + 2 * n; out[0] = *q + *r;",
-        "a + m; const float* r = a + 2 * m;",
-    ),
-    (
-        "together",
-        f"{TWICE} int y = ty * step_y - pad_y + fy; int x = tx * step_x - pad_x + fx; out[y] = a[x];",
-        "+ fy * dil_y; int x = tx * step_x - pad_x + fx * dil_x;",
-    ),
     ("nudged", "int r = threadIdx.x / 4; out[r] = a[0];", "r = threadIdx.x / 4 + 1"),
-    ("variable", "out[0] = scaled<Tile<BM>::rows, float>(a[0]);", "scaled<Tile<BM>::pitch, float>"),
     ("regrouped", "out[0] = alpha * (a[0] + a[1]);", "= alpha * a[0] + a[1]"),
     ("regrouped", "out[0] = alpha * a[0] + a[1];", "= alpha * (a[0] + a[1])"),
     ("regrouped", "int r = threadIdx.x; out[0] = *(a + (long)r * n + m * 4 + 8);", "a + (long)(r + 8) * n + m * 4"),
     ("regrouped", "__shared__ float s[8][8]; int r = threadIdx.x; s[r + 4][0] = a[r];", "s[r][4]"),
-    ("everywhere", f"int o = threadIdx.y; {COPY} out[r * n] = a[r] + b[r];", "out[o * n] = a[o] + b[o]"),
     ("regrouped", "out[0] = (a[0] + b[0]) * alpha * m;", "a[0] * alpha * m + b[0]"),
     ("regrouped", "out[0] = a[0] * alpha - b[0];", "= (a[0] - b[0]) * alpha"),
     ("regrouped", "out[0] = a[0] * alpha * m + b[0];", "(a[0] + b[0]) * alpha * m"),
-    (
-        "quotient_and_remainder",
-        f"int i = threadIdx.x; int x = i / 8; for (int r = 0; r < 2; ++r) {{ {FAR} int y = i % 8; out[y] = a[x]; }}",
-        "int y = i / 4;",
-    ),  # of the tile that a loop stores
-    (
-        "quotient_and_remainder",
-        "int i = threadIdx.x; out[i % sizes.rows] = a[i / sizes.rows];",
-        "out[i / sizes.cols] = a[i % sizes.cols]",
-    ),
-    ("quotient_and_remainder", "int i = threadIdx.x; out[i % 8] = a[i / 8];", "out[i % 4] = a[i / 4]"),
-    ("quotient_and_remainder", "int l = threadIdx.x; int x = l % 16, y = l % 2 * 8; out[x] = a[y];", "y = l / 16 * 8;"),
-    ("quotient_and_remainder", "int l = threadIdx.x; int x = l & 7, y = l & 1; out[x] = a[y];", "y = l >> 3;"),
-    (
-        "quotient_and_remainder",
-        "int i = blockIdx.x; int x = i / (m * sizes.rows); int y = i % (n * m); out[x] = a[y];",
-        "x = i / (n * m);",
-    ),
-    (
-        "missing_combination",
-        "float s[2], p = a[0], q = a[1], u = b[0], v = b[1]; if (m < 1) s[0] += p * u; if (m < 2)"
-        " s[0] += u * q; if (n < 1) s[1] += q * u; if (n < 2) s[1] += q * v;",
-        "s[0] += p * v;",
-    ),
-    (
-        "transposed",
-        "float r[4]; for (int i = 0; i < 4; ++i) { r[i % 2] = a[i]; r[i % 2 + 2] = b[i]; } out[0] = r[n];",
-        "r[2 * (i % 2) + 1] = b[i];",
-    ),
-    (
-        "transposed",
-        "float x[4]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 2] = b[t]; } out[0] = x[1];",
-        "x[2 * t] = a[t]; x[2 * t + 1] = b[t];",
-    ),
-    (
-        "transposed",
-        "float x[4]; for (int t = 0; t < 2; ++t) { x[2 * t] = a[t]; x[2 * t + 1] = b[t]; } out[0] = x[1];",
-        "x[t] = a[t]; x[t + 2] = b[t];",
-    ),
-    (
-        "transposed",
-        "int lane = threadIdx.x & 31, g = lane >> 2; int row[2] = {m + 2 * g, m + 2 * g + 1}; out[row[n]] = a[row[m]];",
-        "{m + g, m + g + 8}",
-    ),
-    (
-        "transposed",
-        "int lane = threadIdx.x % 32, g = lane / 4; int row[2] = {m + g, m + g + 8}; out[row[n]] = a[row[m]];",
-        "{m + 2 * g, m + 2 * g + 1}",
-    ),
-    (
-        "transposed",
-        "int h = n / 2; for (int d = 0; d < h; ++d) { float p = a[2 * d], q = a[2 * d + 1];"
-        " out[m + 2 * d + 3] = p; out[m + 2 * d + 4] = q; }",
-        "float p = a[d], q = a[d + h]; out[m + d + 3] = p; out[m + d + h + 3] = q;",
-    ),
-    (
-        "transposed",
-        "int h = n / 2; for (int d = 0; d < h; ++d) { out[m + d] = a[0]; out[m + h + d] = a[1]; }",
-        "out[m + 2 * d] = a[0]; out[m + 2 * d + 1] = a[1];",
-    ),
-    (
-        "term_more",  # all of another index
-        "int w = threadIdx.x / 32; for (int j = 0; j < m; ++j) out[w * 16] += a[j * n];",
-        "a[j * n + w * 16]",
-    ),
-    ("name_for_sum", "int r = threadIdx.x, at = r * 4;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(at);", "a[at]"),
-    (
-        "term_more",
-        "int c = threadIdx.x, r = threadIdx.y; copy4(out + r * m + 1, a + r * n); copy4(out + 2, a + m);"
-        "copy4(out + 3, b + n); copy4(out + 4, b + n * m); for (int j = 0; j < 2; ++j) { copy4(out + c, a + r * n + c);"
-        "copy4(out + c + j * 16, b); }",
-        "a + r * n + c + j * 16)",
-    ),
-    (  # what `t` is held to is the pitch beside it
-        "variable",
-        "int t = threadIdx.x, r = threadIdx.y, e = m, f = m, g = n, h = n, k = n, l = m; out[r * e] = a[r * f];"
-        "out[r * g] = a[r * h]; out[r * k] = a[r * l]; if (t < BM) out[r * n + t] = a[0];",
-        "out[r * BM + t]",
-    ),
 ]
 
 # operator, body, what must not come of it.
 NEVER = [
     ("number", "out[0] = __shfl_xor_sync(0x0f0f0f0f, a[0], 1);", "0xf0f0f0f0"),  # lanes
     ("sign_apart", "unsigned v = threadIdx.x; out[v >> 1] = a[0];", "0x8000"),  # no bits are named
-    ("in_steps", "const int y = blockIdx.x / m; for (int b = 0; b < 4; ++b) out[y * 4 + b] = a[y];", "m * 4"),
     ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[r] = a[r] * t[r];", "a[t[r]]"),
     ("remaining", "const int count = 16; for (int i = 0; i < count; ++i) out[i] = a[i];", "min(16"),
     ("number_everywhere", "out[m + 1] = a[n + 1];", "+ 2"),  # one is no number that something is called by
@@ -499,65 +216,23 @@ NEVER = [
     ("clipped", "float x = a[0]; out[0] = sqrtf(x) + b[0];", "fmaxf(x"),  # not what is stored
     ("within_warp", "int t = threadIdx.x, w = t / 32, y = threadIdx.y; out[w] = a[y];", "/ 32 / 32"),
     ("within_warp", "int t = threadIdx.x, w = t / 32, y = threadIdx.y; out[w] = a[y];", "a[y % 32]"),
-    ("based", "int x0 = blockIdx.x * 64; int t = x0 + threadIdx.x; out[t] = a[t];", "out[x0 + t]"),  # it is in it
-    ("based", "int x0 = m * 64; int t = threadIdx.x; out[t] = a[x0];", "x0 + t"),  # no block's
     ("quarters", "int l = threadIdx.x; copy4(out, a + l % 4 * n + l / 4 * 8);", "l ^ 8"),  # no quarter of a warp
     (  # other lanes' numbers
         "quarters",
         "int l = threadIdx.x, k = threadIdx.y; int r = m + l % 16; int c = n + k / 16; copy4(out, a + r * n + c);",
         "^ 8",
     ),
-    ("variable", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < i"),
-    ("variable", "out[0] = scaled<Type<BM>>(a[0]);", "scaled<BM"),  # a type is no number
-    ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum
-    ("first_use", "int h = blockIdx.x + n; out[h * m] = a[h];", "h / m"),  # which is read
-    (
-        "first_use",
-        "int h = blockIdx.x + m, p = n, q = n, r = n, s = n; out[h] = a[h];",
-        "h / p",
-    ),  # of four that nothing reads
-    ("name_for_sums", "int q = threadIdx.x / 4; out[threadIdx.x & 7] = a[0]; out[threadIdx.x & 3] = b[0];", "out[q]"),
     ("regrouped_calls", "float x = fmaxf(a[0], a[1]); out[0] = x;", "__fmul_rn"),
-    ("step_ahead", "for (int i = threadIdx.x; i < n; i += m) { int j = m; out[j + 1] = a[i]; }", "j + m"),
-    ("name_for_even", "out[blockIdx.x * 4 * 16] = a[m];", "blockIdx.x * m"),  # two numbers
     ("magnitude", "float s = fabsf(a[0] - b[0]); out[0] = s;", "fabsf(fabsf"),
-    ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("regrouped", "out[0] = b[0] - a[0] * alpha;", "(b[0] - a[0]) * alpha"),
-    ("quotient_and_remainder", "int l = threadIdx.x; int x = l & 6, y = l & 5; out[x] = a[y];", "l >>"),  # no bits left
-    (
-        "quotient_and_remainder",
-        "int i = blockIdx.x, j = blockIdx.y; int x = i / m; int y = j % n; out[x] = a[y];",
-        "x = i / n",  # of another number
-    ),
-    (
-        "quotient_and_remainder",
-        f"int i = threadIdx.x; if (m) {{ out[i / 8] = 0.0f; }} {FAR} if (n) {{ int y = i % 8; out[y] = 1.0f; }}",
-        "int y = i / 8;",
-    ),  # neither sees the other
-    ("counted_by", "int k = blockIdx.x; int g = k / m; out[g] = a[g] + b[threadIdx.x * 32];", "k * 32"),
-    ("together", "int j = threadIdx.x; if (j < m) out[0] = a[j]; if (j > n) out[1] = a[j];", "<="),
-    ("term_more", "int r = threadIdx.x; if (r < n && a[r] > 0.0f) out[r] = a[0];", "out[r - n]"),  # below it
-    ("term_more", "int r = threadIdx.x; if (r >= n || m < 1) return; out[r] = a[0];", "out[r - n]"),
     ("operation", "int r = threadIdx.x; out[r + threadIdx.y] = a[0];", "out[r * threadIdx.y]"),
     ("named", "int t = threadIdx.x / 4; out[t] = a[threadIdx.x / 8];", "a[t]"),
     ("named", "{ int t = threadIdx.x / 4; out[t] = a[0]; } out[0] = a[threadIdx.x / 4];", "a[t]"),
     ("begun", f"{FRAGMENT} wmma::fill_fragment(f, 0.0f); out[0] = f.x[0];", "load_matrix_sync"),
-    ("term_more", "int k0 = blockIdx.x, c = threadIdx.x; if (n - c > 8) out[0] = a[k0 + c];", "n - c + k0"),
-    (
-        "term_more",  # what is a factor somewhere is a size
-        "int more = n - m, r = threadIdx.x, c = threadIdx.y; out[0] = a[n + more * m]; if (c > r) out[1] = a[1];",
-        "c > r + more",
-    ),
     ("rounded", "int r = threadIdx.x / 16; out[r] = a[0];", "(threadIdx.x + 16 - 1) / 16"),
     ("looked_up", "int r = blockIdx.x % 3; out[r] = a[0];", "a[blockIdx.x]"),
-    ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[alpha]"),  # no real number is an index
-    ("variable", "out[threadIdx.x] = a[0]; { int later = 1; }", "a[later]"),  # out of scope
-    ("variable", "out[threadIdx.x] = a[0];", "b[threadIdx.x] ="),  # nothing is stored through a pointer to const
-    ("variable", "for (int i = 0; i < n; ++i) { int j = i; out[j] = a[i]; }", "for (int i = 0; j"),
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
-    ("held_value", "{ float x = a[n] * alpha; out[0] = x; } if (a[n] > 1.0f) out[1] = alpha;", "if (x >"),  # not known
-    ("held_value", "if (a[n] > 1.0f) out[1] = alpha; float x = a[n] * alpha; out[0] = x;", "if (x >"),  # made later
     (
         "unread_member",
         "float2 v = *reinterpret_cast<const float2*>(a); float x = 0.f; x += v.x * v.x; out[0] = x - v.y;",
@@ -578,46 +253,13 @@ NEVER = [
         "{-INFINITY, -INFINITY}",
     ),  # they begin with different numbers
     ("identity", "float x = 0.0f; x = fmaxf(a[0], a[1]); out[0] = x;", "float x = -INFINITY"),  # nothing is accumulated
-    ("carried", "float x = a[0]; out[0] = x > 0.0f ? alpha : b[0];", "x + alpha"),  # what it decides is no part of it
-    ("carried", "float x = fmaxf(a[0], alpha); out[0] = x + b[0];", "fmaxf(x, alpha)"),  # of two numbers
-    ("carried", "float x = a[0]; { float y = b[0]; out[0] = x + y; }", "float x = a[0] + y"),  # not known there
     ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),
     ("less", "out[0] = *(float*)a;", "*a"),  # a pointer's cast is no number's
     ("operation", "out[threadIdx.x] = *(a + n);", "a - n"),
     ("exchange", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32 % threadIdx.x]"),
-    ("factor_more", "out[threadIdx.x] = 0.0f;", "0.0f * alpha"),
-    ("donor", "int r = threadIdx.x; out[r * n] = a[r]; { int q = m; out[q + r] = b[0]; }", "a[q + r]"),
     ("group", "int g = threadIdx.x % 32; out[g] = a[g];", "/ (m / 32)"),
-    ("everywhere", "out[threadIdx.x] = a[n];", "out[m] = a[m]"),
-    (
-        "missing_combination",
-        "float s[2], p = a[0], q = a[1], u = b[0], v = b[1]; if (m < 1) s[0] += p * u; if (m < 2)"
-        " s[0] += p * v; if (n < 1) s[1] += q * u; if (n < 2) s[1] += q * v;",
-        "p * q",  # each is there once
-    ),
-    ("term_more", "int w = threadIdx.x / 32; out[w * 16] = a[w * n];", "a[w * n + w * 16]"),  # one of `w` is enough
-    (
-        "transposed",  # nobody says how many there are
-        "int lane = threadIdx.x, g = lane >> 2; int row[2] = {m + 2 * g, m + 2 * g + 1}; out[row[n]] = a[row[m]];",
-        "{m + g,",
-    ),
-    (
-        "transposed",
-        "float x[8]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 3] = b[t]; x[t + 5] = a[t]; }",
-        "x[3 * t",
-    ),  # unevenly apart
-    (
-        "sibling_term",
-        "int g = threadIdx.x / 4, t = threadIdx.x % 4, f = threadIdx.y; out[m + f * 8 + t * 2] = a[f * 4 + g];",
-        "out[m + f * 8 + g]",
-    ),  # no term that both have
     ("in_groups", "int h = blockIdx.y % m; out[h] = a[h % 4];", "a[h / (m / 4)]"),  # a number that nobody passes
     ("in_groups", "int h = n * m; out[h] = a[h % n];", "/ n)"),  # below what is not known
-    (
-        "name_for_sum",
-        "int r = threadIdx.x;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(r); int at = r * 4; out[at] = 0;",
-        "a[at]",
-    ),  # declared after the macro is used
 ]
 
 

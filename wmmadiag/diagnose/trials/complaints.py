@@ -14,8 +14,9 @@ from typing import TypeAlias
 import numpy as np
 
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.compiled import Kernels, Program
 from wmmadiag.diagnose.trials.parts import selected
-from wmmadiag.diagnose.trials.programs import Kernels, Program, Programs
+from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.team import Part
 from wmmadiag.emulator import Budget, EmulatedKernel

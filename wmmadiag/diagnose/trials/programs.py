@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -24,6 +24,7 @@ from wmmadiag.compile.precompiled import discard, in_use, precompiling
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.blame import blame
+from wmmadiag.diagnose.trials.compiled import Batch, Kernels, Program
 from wmmadiag.diagnose.trials.copies import Definition, copied, in_wrapper, own_texts, refused_copies
 from wmmadiag.diagnose.trials.holes import Hole, blamed
 from wmmadiag.diagnose.trials.holes import header as fillings
@@ -56,18 +57,6 @@ _KEPT = 32
 """Programs of copies that are kept for further changes that give the same one."""
 
 
-Kernels: TypeAlias = Mapping[str, EmulatedKernel]
-"""The kernels of a program, by what `Prepared.entries` calls them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A compiled program."""
-
-    kernels: Kernels  # ready to be launched
-    changes: Mapping[int, Change]  # by the number that selects them; none of a program of one text
-
-
 class _Folder:
     """Where NVRTC keeps precompiled headers: gone with this."""
 
@@ -77,15 +66,6 @@ class _Folder:
         found = scratch_folder("headers")
         weakref.finalize(self, discard, found)
         return found
-
-
-@dataclass(slots=True)
-class Batch:
-    """What became of some changes."""
-
-    programs: list[Program] = field(default_factory=list)  # with selectors; one, unless some changes cannot be together
-    singles: list[Change] = field(default_factory=list)  # to be compiled on their own
-    refused: list[tuple[Change, str]] = field(default_factory=list)  # (change, the compiler's message)
 
 
 class Programs:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.changes import Change, Texts, applied, together
+from wmmadiag.diagnose.trials.compiled import Kernels, Program
 from wmmadiag.diagnose.trials.complaints import complaints_left
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.holes import TIMES, UNMADE, Filled, Sketch, selector
@@ -18,7 +18,7 @@ from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, o
 from wmmadiag.diagnose.trials.parted import Ran, parted
 from wmmadiag.diagnose.trials.parts import packed, parts, selected
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
-from wmmadiag.diagnose.trials.programs import Kernels, Program, Programs
+from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
 from wmmadiag.diagnose.trials.team import Answer, Asked, Part, Setting, expect, processes, share, threads_each
@@ -28,6 +28,7 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case
+from wmmadiag.subject.compiling import options_of
 from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 from wmmadiag.subject.together import placed
 from wmmadiag.subject.verdict import expectation
@@ -65,7 +66,9 @@ class TrialBench:
         expect(setting, threads)
         self._bound = bind(self.card, self.case, self.variant, seed=setting.seed, inputs=setting.inputs)
         entries = rendered_entries(self.card, self.case, self.variant)
-        self._made = self.variant.source or self.card.source, self._options(entries), entries, setting.texts
+        macros = rendered_macros(self.card, self.case, self.variant)
+        options = options_of(self.card, setting.arch, entries, macros)
+        self._made = self.variant.source or self.card.source, options, entries, setting.texts
         same = like is not None and like._made == self._made
         self._prepared: Prepared = like._prepared if like is not None and same else prepare(*self._made)
         # The launches by their kernels' entries, and where arrays lie that are no arguments of theirs.
@@ -82,16 +85,6 @@ class TrialBench:
         self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
         self._passing = False  # whether accesses that belong nowhere pass, and are counted
         self._begin()
-
-    def _options(self, entries: Sequence[str]) -> CompileOptions:
-        macros = rendered_macros(self.card, self.case, self.variant)
-        return CompileOptions(
-            arch=self.setting.arch,
-            macros={name: value or None for name, value in macros.items()},
-            include_paths=self.card.include_paths,
-            std=self.card.std,
-            name_expressions=tuple(one for one in entries if "<" in one),
-        )
 
     def _begin(self) -> None:
         """Run the kernel as it is: what it gets wrong, and whether its program made in haste does the same."""
