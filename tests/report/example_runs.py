@@ -57,7 +57,6 @@ def diagnosis(variant="wmma", name="tail0"):
         "kernel.cu:8:2",
         "kernel.cu:5:9",
         Excerpt("kernel.cu", 7, tuple(SOURCE.split("\n")[6:9]), (8,)),
-        "Row r of the fragment holds elements of rows r and r - 1 of K.",
         1025,
         1025,
         (
@@ -240,7 +239,6 @@ def hostile(texts=HOSTILE):
         f"{every}:1:1",
         every,
         Excerpt(name, 1, lines, (1,)),
-        every,
         1,
         1,
         tuple(texts),

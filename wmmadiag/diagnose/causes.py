@@ -17,7 +17,6 @@ from wmmadiag.diagnose.names import ORDERS, REFUSED, UNKNOWN, Name, name_of, put
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.proof import doubts, moves_what_is_put_in, other_end
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
-from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.watched import blocks_of, both_texts
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place, own_place
@@ -104,7 +103,6 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             place=str(place),
             other=str(other) if other is not None else "",
             excerpt=excerpt(place, other),
-            instead=_instead(found, first) if last else "",
             explains=rest if last or pair is not None else mended[number],
             of=whole if rest or not last else 0,
             evidence=tuple(_evidence(found, first, best, besides, against, shown, last)),
@@ -259,14 +257,6 @@ def _difference(found: Examined, first: CaseRun, best: Confirmed) -> Difference 
         )
     except WmmadiagError:
         return None
-
-
-def _instead(found: Examined, first: CaseRun) -> str:
-    """What the kernel computes instead of what it should, where a change of the reference says so."""
-    if first.bound is None or first.verdict is None or found.ledger.effort.name == "quick" or found.answers:
-        return ""
-    fits = reproduced(first.bound, first.verdict)
-    return fits[0].sentence() if fits else ""
 
 
 def _partly(found: Examined, first: CaseRun, best: Confirmed) -> Cause:

@@ -12,7 +12,6 @@ from wmmadiag.diagnose.causes import causes_of
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.names import NAMES, UNKNOWN, name_of
 from wmmadiag.diagnose.ranking import line_of
-from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.place import Place
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Outcome, Tested, Work
@@ -133,8 +132,6 @@ def _symptoms(found: Examined, first: CaseRun, causes: Sequence[Cause]) -> Itera
         return
     for helping in found.helps[:2]:
         yield f"{Place(*helping.ranked.line)}: {helping.ranked.change.note} {_helps(helping.outcome)}"
-    if first.bound is not None and first.verdict is not None:
-        yield from (one.sentence() for one in reproduced(first.bound, first.verdict)[:2])
 
 
 def so_far(found: Examined) -> str:

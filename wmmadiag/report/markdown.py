@@ -196,8 +196,6 @@ def _cause(cause: Cause, sentence: bool) -> str:
             for at, text in enumerate(cause.excerpt.lines, cause.excerpt.first)
         ]
         lines.append(fenced("\n".join(shown), "cuda"))
-    if cause.instead:
-        lines.append(escaped(f"Instead: {cause.instead}") + "\n")
     if cause.evidence:
         lines.append("\n".join(f"- {escaped(line)}" for line in cause.evidence) + "\n")
     if cause.fix is not None:

@@ -63,7 +63,7 @@ def _of_kernel(kernel: KernelRun) -> Iterator[LineMark]:
         accepted = known.get((diagnosis.variant, diagnosis.case), "")
         for cause in diagnosis.causes:
             diagnosed.add((diagnosis.variant, diagnosis.case))
-            more = [cause.instead, *cause.evidence]
+            more = [*cause.evidence]
             if cause.fix is not None:
                 more += [f"fix: {cause.fix.summary}", fix_effect(cause.fix)]
             seen = (_name(diagnosis.variant, diagnosis.case),)

@@ -65,8 +65,6 @@ def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
         lines.append(f"     at {one_line(cause.place)}{also}")
     if cause.excerpt is not None:
         lines += _excerpt_lines(cause.excerpt, split_place(cause.place).column, colour)
-    if cause.instead:
-        lines += wrapped_line(f"instead: {cause.instead}", "     ", "       ")
     if cause.evidence:
         lines += ["     how we know", *_items(cause.evidence, "       ")]
     if cause.consequences:

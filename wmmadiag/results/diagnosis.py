@@ -79,7 +79,6 @@ class Cause:
         place: "file:line:column" in the user's source; "" where no line can be named.
         other: a second line of a pair, or "".
         excerpt: the code there, or None.
-        instead: what the kernel computes instead of what it should, one sentence, or "".
         explains, of: wrong elements that it explains, of how many.
         evidence: how we know, one line each, the strongest first.
         consequences: what else was seen that follows from it, one line each.
@@ -94,7 +93,6 @@ class Cause:
     place: str = ""
     other: str = ""
     excerpt: Excerpt | None = None
-    instead: str = ""
     explains: int = 0
     of: int = 0
     evidence: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 `FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`. 3: `wmmadiag.results.run.Run` around several kernels.
 4: causes have names, readings and the work that they took; "reproduced" and hypotheses are gone. 5: kernels `beside`.
-6: `instantiations` beside the one of the report.
+6: `instantiations` beside the one of the report. 7: causes have no `instead`, which was always empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from wmmadiag.compare.observation import Observation
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
 
