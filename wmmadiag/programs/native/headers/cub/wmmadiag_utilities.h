@@ -1,5 +1,5 @@
-// What CUB offers host code besides: checks of errors, and questions to the device. As in CUB, an error is printed where CUB_STDERR
-// is defined before its header, or a debug build is made.
+// What CUB offers host code besides: checks of errors. As in CUB, an error is printed where CUB_STDERR is defined before its header, or a
+// debug build is made.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -29,29 +29,6 @@ inline cudaError_t Debug(cudaError_t error, const char* file, int line) {
     (void)file, (void)line;
 #endif
     return error;
-}
-
-inline int CurrentDevice() {
-    int device = -1;
-    return (::cudaGetDevice)(&device) == cudaSuccess ? device : -1;
-}
-inline int DeviceCount() {
-    int count = -1;
-    return (::cudaGetDeviceCount)(&count) == cudaSuccess ? count : -1;
-}
-inline cudaError_t SmVersion(int& version, int device = CurrentDevice()) {
-    int major = 0, minor = 0;
-    cudaError_t status = (::cudaDeviceGetAttribute)(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (status == cudaSuccess) status = (::cudaDeviceGetAttribute)(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    version = major * 100 + minor * 10;
-    return status;
-}
-// Kernels are compiled for the device itself.
-inline cudaError_t PtxVersion(int& version) { return SmVersion(version); }
-inline cudaError_t PtxVersion(int& version, int device) { return SmVersion(version, device); }
-template <class Kernel>
-cudaError_t MaxSmOccupancy(int& blocks, Kernel kernel, int threads, int shared_bytes = 0) {
-    return (::cudaOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, reinterpret_cast<const void*>(kernel), threads, shared_bytes);
 }
 
 }  // namespace cub
