@@ -243,9 +243,10 @@ def in_memory(
     if tree.root.key in set(tree.targets.values()):
         sources[tree.root.key] = root
     names = {file.key: file.name for file in tree.every()}
-    return root, {key: _named(names[key]) + text for key, text in sources.items()}
+    return root, {key: named_line(names[key]) + text for key, text in sources.items()}
 
 
-def _named(name: str) -> bytes:
+def named_line(name: str) -> bytes:
+    """The directive that gives a file its own name."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'#line 1 "{escaped}"\n'.encode("utf-8", "surrogateescape")

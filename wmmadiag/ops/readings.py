@@ -88,19 +88,20 @@ def _together(operation: Operation, assumed: Assumed) -> Iterator[Choice]:
         found = []
         for other, one in operation.packed.items():
             for layout in one.layouts if {*one.parts} == {*parts} else ():
-                words = f"{_listed(one.parts)} in one tensor stored as {layout}"
+                words = f"{listed(one.parts)} in one tensor stored as {layout}"
                 found.append(Alternative(words, packed=(other, layout)))
                 for size in one.blocks.get(layout, ()):
                     turns = f"{words}, blocks of {size} by turns"
                     found.append(Alternative(turns, {"block": str(size)}, packed=(other, layout)))
                 plain = layout.replace(str(len(parts)), "")
                 if outputs:  # an output of the same axes is stored like them, or as it is
-                    words = f"{words}, {_listed(outputs)} as {plain}"
+                    words = f"{words}, {listed(outputs)} as {plain}"
                     found.append(Alternative(words, layouts=dict.fromkeys(outputs, plain), packed=(other, layout)))
-        yield Choice(f"How do {_listed(parts)} lie in one tensor?", "storage", tuple(found))
+        yield Choice(f"How do {listed(parts)} lie in one tensor?", "storage", tuple(found))
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 

@@ -242,9 +242,3 @@ def _opening(code: bytes, at: int) -> int | None:
         elif letter in (b"(", b"[", b";", b"{", b"}") and stack and stack[-1] != letter and letter in b";{}":
             return None
     return None
-
-
-def named_line(name: str) -> bytes:
-    """The directive that gives a file its own name."""
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'#line 1 "{escaped}"\n'.encode("utf-8", "surrogateescape")

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from wmmadiag.compile.own_files import OwnFiles
-from wmmadiag.compile.sources import SourceFile, SourceTree
+from wmmadiag.compile.sources import SourceFile, SourceTree, named_line
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.csource.lexical import Macro
-from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
+from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits
 from wmmadiag.programs.macro_kernels import MARKER, kernel_heads
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.programs.symbols import object_source

@@ -18,6 +18,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS, Operation, Reading, readings
 from wmmadiag.ops.evaluation import judge, reference
 from wmmadiag.ops.model import Arrays
+from wmmadiag.ops.readings import listed
 from wmmadiag.ops.shapes import floating_operations
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card
@@ -57,15 +58,11 @@ class Meant:
         by_layout: dict[str, list[str]] = {}
         for role, layout in self.reading.layouts.items():
             by_layout.setdefault(layout, []).append(role)
-        said += [f'layout = "{layout}" for {_listed(roles)}' for layout, roles in by_layout.items()]
+        said += [f'layout = "{layout}" for {listed(roles)}' for layout, roles in by_layout.items()]
         if self.reading.packed is not None:
             said.append('role = "{}" with layout = "{}"'.format(*self.reading.packed))
         said += [f'role = "{new}" for what has the role {old}' for old, new in self.reading.roles.items()]
         return " and ".join(said)
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,10 +178,7 @@ class Comparisons:
 
 def comparisons(program: Program) -> Comparisons:
     """The comparisons of a program."""
-    if Comparisons not in program.kept:
-        program.kept[Comparisons] = Comparisons(program)
-    found: Comparisons = program.kept[Comparisons]
-    return found
+    return program.once(Comparisons)
 
 
 @dataclass(frozen=True, slots=True)

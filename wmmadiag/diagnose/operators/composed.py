@@ -236,7 +236,4 @@ def _adds(program: Program, atom: Atom, to: Atom) -> bool:
 
 
 def _company(program: Program) -> _Company:
-    if _Company not in program.kept:
-        program.kept[_Company] = _Company(program)
-    found: _Company = program.kept[_Company]
-    return found
+    return program.once(_Company)

@@ -82,7 +82,4 @@ class CounterExtents:
 
 def extents(program: Program) -> CounterExtents:
     """The extents of a program."""
-    if CounterExtents not in program.kept:
-        program.kept[CounterExtents] = CounterExtents(program)
-    found: CounterExtents = program.kept[CounterExtents]
-    return found
+    return program.once(CounterExtents)

@@ -220,7 +220,4 @@ def _is_index(one: Expression) -> bool:
 
 def partners(program: Program) -> Partners:
     """The partners of a program."""
-    if Partners not in program.kept:
-        program.kept[Partners] = Partners(program)
-    found: Partners = program.kept[Partners]
-    return found
+    return program.once(Partners)

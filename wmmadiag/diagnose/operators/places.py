@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wmmadiag.csource.declarations import Declarations, Function, declarations, local_aliases
 from wmmadiag.csource.lexical import Macro
@@ -38,6 +38,9 @@ Range = tuple[str, int, int]
 """A part of a file: its path, and byte offsets, end exclusive."""
 
 
+Kept = TypeVar("Kept")
+
+
 @dataclass(slots=True, eq=False)
 class Program:
     """What some kernels reach of some files."""
@@ -48,7 +51,7 @@ class Program:
     functions: dict[str, list[Function]]  # all device functions with a body, by name, reached or not
     macros: dict[str, Macro]  # all macros
     ranges: tuple[Range, ...] | None = None  # what may be changed; None: everything
-    kept: dict[type, Any] = field(default_factory=dict)  # what operators keep of it, by its class
+    _kept: dict[Any, Any] = field(default_factory=dict)  # what operators keep of it, by its class
     _all: list[Expression] = field(default_factory=list)
     _expressions: list[Expression] = field(default_factory=list)
     _statements: list[Statement] = field(default_factory=list)
@@ -76,6 +79,13 @@ class Program:
             wholes = (whole for body in self.bodies for held in body.statements for whole in held.expressions)
             self._all = [one for whole in wholes for one in whole.under()]
         return self._all
+
+    def once(self, kind: Callable[[Program], Kept]) -> Kept:
+        """What is made of the program once, by the class that it is of."""
+        if kind not in self._kept:
+            self._kept[kind] = kind(self)
+        found: Kept = self._kept[kind]
+        return found
 
     def names_at(self, unit: Unit, offset: int) -> dict[str, Variable]:
         """The variables in scope at an offset of a unit's tree; in a macro, with those where it stands first."""

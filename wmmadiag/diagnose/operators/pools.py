@@ -191,7 +191,4 @@ def _root(one: Expression) -> str:
 
 def pools(program: Program) -> Pools:
     """The pools of a program."""
-    if Pools not in program.kept:
-        program.kept[Pools] = Pools(program)
-    found: Pools = program.kept[Pools]
-    return found
+    return program.once(Pools)

@@ -66,10 +66,7 @@ class Shapes:
 
 def shapes(program: Program) -> Shapes:
     """The shapes of a program."""
-    if Shapes not in program.kept:
-        program.kept[Shapes] = Shapes(program)
-    found: Shapes = program.kept[Shapes]
-    return found
+    return program.once(Shapes)
 
 
 def tokenized(one: Statement) -> Tokens:

@@ -67,7 +67,4 @@ def _nought(one: Expression) -> bool:
 
 
 def _noughts(program: Program) -> _Noughts:
-    if _Noughts not in program.kept:
-        program.kept[_Noughts] = _Noughts(program)
-    found: _Noughts = program.kept[_Noughts]
-    return found
+    return program.once(_Noughts)

@@ -23,7 +23,7 @@ from wmmadiag.ops.model import (
 )
 from wmmadiag.ops.parts.drawn import indices
 from wmmadiag.ops.parts.late import NDArray, np
-from wmmadiag.ops.parts.of_experts import SCALES, relative_error, scaled, sizes_of
+from wmmadiag.ops.parts.of_experts import SCALES, relative_error, scaled, sizes_of, starts
 from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import EACH_B_STORED, PRODUCTS, by_value, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
@@ -32,15 +32,6 @@ from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 def _sorted(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
     """Every pair once, in no order."""
     return rng.permutation(int(np.prod(shape))).reshape(shape).astype(np.float64)
-
-
-def _starts(shape: tuple[int, ...], _: ElementType, pairs: int, rng: np.random.Generator) -> Doubles:
-    """Where experts begin, then the number of pairs: one of three or more has none."""
-    count = shape[-1] - 1
-    cuts = np.sort(rng.integers(0, pairs, count - 1, endpoint=True))
-    if count > 2:
-        cuts[count // 2] = cuts[count // 2 - 1]
-    return np.concatenate([[0], cuts, [pairs]]).astype(np.float64)
 
 
 def _of_experts(inputs: Arrays) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -117,7 +108,7 @@ OPERATION = Operation(
             ("G + 1",),
             required=False,
             element="int",
-            drawn=Drawn(_starts, "ids", -1),
+            drawn=Drawn(starts, "ids", -1),
             spellings="starts offsets expertoffsets expertstarts offs indptr groupoffsets",
         ),
         "weights": Role(

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.model import Arrays, Drawn, Elements, Judged, Operation, Outputs, Role, Signs, Values
 from wmmadiag.ops.parts.late import np
-from wmmadiag.ops.parts.of_experts import SCALES, relative_error, scaled, sizes_of
+from wmmadiag.ops.parts.of_experts import SCALES, relative_error, scaled, sizes_of, starts
 from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import EACH_B_STORED, PRODUCTS, types_of_products
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
-
-
-def _starts(shape: tuple[int, ...], _: ElementType, rows: int, rng: np.random.Generator) -> Doubles:
-    """Where groups begin, then the number of rows: groups of different lengths, one empty if there are three."""
-    groups = shape[-1] - 1
-    cuts = np.sort(rng.integers(0, rows, groups - 1, endpoint=True))
-    if groups > 2:
-        cuts[groups // 2] = cuts[groups // 2 - 1]
-    return np.concatenate([[0], cuts, [rows]]).astype(np.float64)
 
 
 def _products(inputs: Arrays) -> Doubles:
@@ -57,7 +47,7 @@ OPERATION = Operation(
             "E",
             ("G + 1",),
             element="int",
-            drawn=Drawn(_starts, "a", -2),
+            drawn=Drawn(starts, "a", -2),
             spellings="starts offsets offs groupoffsets expertoffsets mindptr indptr rowoffsets groupstarts",
         ),
         **SCALES,

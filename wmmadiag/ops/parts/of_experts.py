@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.model import Arrays, Role
 from wmmadiag.ops.parts.drawn import SCALES_OF_BYTES
 from wmmadiag.ops.parts.late import np
@@ -27,6 +28,15 @@ SCALES: Mapping[str, Role] = {
     ),
 }
 """Of products of bytes: one for each row of A, and one for each column of each matrix."""
+
+
+def starts(shape: tuple[int, ...], _: ElementType, rows: int, rng: np.random.Generator) -> Doubles:
+    """Where matrices' rows begin, then the number of rows: of different lengths, one empty if there are three."""
+    groups = shape[-1] - 1
+    cuts = np.sort(rng.integers(0, rows, groups - 1, endpoint=True))
+    if groups > 2:
+        cuts[groups // 2] = cuts[groups // 2 - 1]
+    return np.concatenate([[0], cuts, [rows]]).astype(np.float64)
 
 
 def scaled(inputs: Arrays) -> tuple[Doubles, Doubles]:
