@@ -12,6 +12,5 @@
 #include <string>
 #include <vector>
 
-#include "helper_image.h"
 #include "helper_string.h"
 #include "helper_timer.h"
