@@ -96,12 +96,12 @@ def store(key: str, value: dict[str, Any], kind: str = "compile") -> None:
 
 
 @contextlib.contextmanager
-def alone(key: str, kind: str = "compile") -> Iterator[None]:
+def alone(key: str) -> Iterator[None]:
     """Make what is to be stored under `key` while no other process does: who waits finds it stored afterwards.
 
     Where files cannot be locked, or another process takes longer than `_WAITED` seconds, all go on: twice is no harm.
     """
-    path = _path(key, kind).with_suffix(".lock")
+    path = _path(key, "compile").with_suffix(".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

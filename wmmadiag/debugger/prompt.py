@@ -110,7 +110,7 @@ def _finite(data: Any) -> Any:
     return [_finite(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
-def lines_of(prompt: str = PROMPT) -> Iterator[str]:
+def lines_of() -> Iterator[str]:
     """Lines that a user types: with history, completion and editing on a terminal, as they are from a pipe."""
     if not sys.stdin.isatty():
         for line in sys.stdin:
@@ -118,7 +118,7 @@ def lines_of(prompt: str = PROMPT) -> Iterator[str]:
         return
     while True:
         try:
-            yield input(prompt)
+            yield input(PROMPT)
         except KeyboardInterrupt:
             print("(quit leaves)")
         except EOFError:

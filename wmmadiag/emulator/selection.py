@@ -143,11 +143,11 @@ class Selector:
         written = tuple(range(len(values))) if writes else ()
         return self.emit(op, extra=list(values), writes_extra=written, count=len(values), **fields)
 
-    def in_local(self, op: str, base: Value, value: Value, offset: int = 0, width: int = 0) -> Decoded:
-        """Append an "ld" or "st" of local memory, as many bytes as the register has where `width` says no other."""
+    def in_local(self, op: str, base: Value, value: Value) -> Decoded:
+        """Append an "ld" or "st" of local memory, as many bytes as the register has."""
         return self.moving(
-            op, [value], writes=op == "ld", s=(base,), space=SPACES["local"], bytes=width or value.bytes,
-            register_bytes=value.bytes, immediate=offset,
+            op, [value], writes=op == "ld", s=(base,), space=SPACES["local"], bytes=value.bytes,
+            register_bytes=value.bytes, immediate=0,
         )  # fmt: skip
 
     def skip_to(self, target: str) -> None:

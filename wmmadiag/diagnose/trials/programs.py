@@ -72,11 +72,10 @@ class Programs:
     """Compiles changes of one prepared source. Changes are of the user's files, `Prepared.sources`.
 
     Args:
-        level: of programs of one text.
         like: others, whose precompiled headers serve these as well; of the same source, the unchanged programs, too.
 
     Attributes:
-        level: as given.
+        level: of programs of one text.
         rolled: whether loops stay loops: alternatives in an unrolled loop are as many branches as it has rounds, and
             the compiler's time grows with all ways through them, to minutes.
         minimal: whether the compiler leaves out what few kernels need.
@@ -86,9 +85,9 @@ class Programs:
         misleading: changes with which a program of several does not what the kernel does: each is compiled by itself.
     """
 
-    def __init__(self, prepared: Prepared, level: Level = "fast", like: Programs | None = None) -> None:
+    def __init__(self, prepared: Prepared, like: Programs | None = None) -> None:
         self.prepared = prepared
-        self.level: Level = level
+        self.level: Level = "fast"
         self.rolled = True
         self.minimal: bool = like is None or like.minimal
         self.spares = False
@@ -195,7 +194,7 @@ class Programs:
             in_wrapper(one, number) if definition.whole else one for number, name in enumerate(copies.names.values(), 1)
             for one in self.prepared.renamed(name)
         ]  # fmt: skip
-        result = self._compiled({definition.file: (copies.edit,)}, self.level, expressions)
+        result = self._compiled({definition.file: (copies.edit,)}, expressions)
         if not result.ok:
             return refused_copies(errors_in(result.log), definition, copies)
         entries = {base_name(name): name for name in ptx_scan.entry_names(result.ptx)}
@@ -282,7 +281,7 @@ class Programs:
             if schemata.left:
                 later.append(schemata.left)
             number = {change: key for key, change in schemata.changes.items()}
-            result = self._compiled(schemata.edits, self.level, spared=self.spares)
+            result = self._compiled(schemata.edits, spared=self.spares)
             errors = errors_in(result.log) if not result.ok else ()
             said = blame(errors, schemata)
             if result.ok:
@@ -307,7 +306,7 @@ class Programs:
         return later
 
     def _made(self, edits: Edits) -> Kernels:
-        result = self._compiled(edits, self.level)
+        result = self._compiled(edits)
         if not result.ok:
             errors = errors_in(result.log)
             raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
@@ -325,7 +324,7 @@ class Programs:
             if not left:
                 break
             rendered = render_holes(self.prepared.texts, left)
-            result = self._compiled(rendered.edits, self.level, further=fillings(), spared=True)
+            result = self._compiled(rendered.edits, further=fillings(), spared=True)
             if result.ok:
                 try:
                     return self._loaded(result), {number: frozenset((0, *slots)) for number, (_, slots) in left.items()}
@@ -345,7 +344,6 @@ class Programs:
     def _compiled(
         self,
         edits: Edits,
-        level: Level,
         expressions: Sequence[str] | None = None,
         further: bytes = b"",
         *,
@@ -366,7 +364,7 @@ class Programs:
         if self.rolled:
             root, headers = rolled(root), {name: rolled(text) for name, text in headers.items()}
         headers[HEADER] = header() + further
-        flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if level == "fast" else [])]
+        flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if self.level == "fast" else [])]
         flags += [_MINIMAL] if self.minimal else []
         # A changed header makes another precompiled one, which nothing would use again.
         kept = not any(some for file, some in edits.items() if file != prepared.root)
