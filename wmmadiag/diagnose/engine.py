@@ -11,7 +11,7 @@ from wmmadiag.compile.nvrtc import asked_once
 from wmmadiag.diagnose.bases import Progress
 from wmmadiag.diagnose.describe import described, so_far
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
-from wmmadiag.diagnose.evidence import clean, list_ahead, traced
+from wmmadiag.diagnose.evidence import clean, traced
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.mending import look_for_mends
 from wmmadiag.diagnose.search import Ledger
@@ -125,7 +125,6 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
         failing = _worst(cases, baseline)
         if failing is not None:
             team.start(threads)  # while further cases run
-            list_ahead(bench, baseline[failing.name], threads)
             if _slow(baseline):
                 break
     if failing is None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from wmmadiag.checks.races import LATENT
-from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts
-from wmmadiag.diagnose.listing import Listing
 from wmmadiag.diagnose.operators.places import Range
-from wmmadiag.diagnose.ranking import Ranked, further, ranked
+from wmmadiag.diagnose.operators.registry import changes as changes_of
+from wmmadiag.diagnose.ranking import Ranked, further, priors, ranked
 from wmmadiag.diagnose.suspicion import Suspicion, marks, pattern, suspicion
-from wmmadiag.diagnose.trials import team
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.processes.collection import paused_collection
 from wmmadiag.provenance import ProvenanceRun, trace
@@ -62,30 +58,14 @@ def ranked_changes(
         run: the failing case; followed: where its elements come from.
         texts: the source as it ran.
         known: the changes of the first round: those of the second are wanted, see `operators.registry`.
-        places: of these, the parts of files that may be changed; None: all.
+        places: the parts of files that may be changed; None: all.
     """
     sources = {file: parse(text, file) for file, text in texts.items()}
-    suspicious = suspicion_of(run, followed, sources)
-    wanted = Listing(
-        tuple(texts.items()), rendered_entries(bench.card, bench.card.case(run.result.case), bench.variant)
-    )
-    if known is None:
-        made = team.listed(wanted) if places is None else wanted.made(places=places)
-        return sources, ranked(made, suspicious)
-    made = wanted.made(places=places, wider=True, known=[one.change for one in known])
-    return sources, ranked(made, suspicious, less=further())
-
-
-def list_ahead(bench: Workbench, run: CaseRun, threads: int) -> None:
-    """Have another process make the changes that `ranked_changes` will rank, if there is one, and a source."""
-    made = run.compilation
-    if made is None or not is_c_family(bench.source):
-        return
-    with contextlib.suppress(OSError, WmmadiagError):
-        headers = [(name, Path(name).read_bytes()) for name in made.includes]
-        texts = (made.source, made.text.encode("utf-8", "surrogateescape")), *headers
-        entries = rendered_entries(bench.card, bench.card.case(run.result.case), bench.variant)
-        team.list_ahead(Listing(texts, entries), threads)
+    entries = rendered_entries(bench.card, bench.card.case(run.result.case), bench.variant)
+    wider = known is not None
+    first = [one.change for one in known] if known is not None else None
+    every = priors(list(changes_of(texts, entries, places=places, wider=wider, known=first)), sources)
+    return sources, ranked(every, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
 
 
 def suspicion_of(run: CaseRun, followed: ProvenanceRun | None, sources: Mapping[str, Source]) -> Suspicion:

@@ -19,11 +19,8 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from wmmadiag.diagnose.changes import Change
-from wmmadiag.diagnose.listing import Listing
-from wmmadiag.diagnose.ranking import Prior
 from wmmadiag.diagnose.trials.holes import Sketch
 from wmmadiag.emulator.trials import ENDLESS
-from wmmadiag.errors import WmmadiagError
 from wmmadiag.processes.child import Child, ChildEnded
 from wmmadiag.processes.collection import rare_collection
 from wmmadiag.processes.scratch import scratch_folder
@@ -66,43 +63,14 @@ Answer = TypeVar("Answer")
 
 
 class _Member:
-    """One child, the folder of what it writes, which it may leave behind, the setting that it makes a bench of, and the
-    changes that it lists before."""
+    """One child, the folder of what it writes, which it may leave behind, and the setting that it makes a bench of."""
 
     def __init__(self) -> None:
         self.folder = str(scratch_folder("trials"))
         self.child = Child("wmmadiag.diagnose.trials.team:answer", self.folder)
         self.setting: Setting | None = None
+        self.threads = 1
         self.owed = False
-        self.listing: Listing | None = None
-        self._listing = False
-        self._listed: list[Prior] | None = None
-
-    def list_ahead(self, listing: Listing) -> None:
-        """Have changes listed; they are taken later.
-
-        Raises:
-            ChildEnded: the child is gone.
-        """
-        if not self.owed and listing != self.listing:
-            self._take_list()
-            self.child.send(listing)
-            self.listing, self._listing = listing, True
-
-    def listed(self) -> list[Prior] | None:
-        """The changes that were asked for; None where the child could not list them.
-
-        Raises:
-            ChildEnded: the child is gone.
-        """
-        self._take_list()
-        found, self.listing, self._listed = self._listed, None, None
-        return found
-
-    def _take_list(self) -> None:
-        if self._listing:
-            self._listing = False
-            self._listed = self.child.receive()
 
     def expect(self, setting: Setting, threads: int) -> None:
         """Have a bench made; its answer is taken later.
@@ -116,7 +84,7 @@ class _Member:
             self.stop()  # it still makes a bench that nobody wants any more
         self._settle()
         self.child.send((setting, threads))
-        self.setting, self.owed = setting, True
+        self.setting, self.threads, self.owed = setting, threads, True
 
     def ask(self, part: Any) -> Any:
         """What became of a part or a sketch; None where the child could not make its bench.
@@ -128,9 +96,7 @@ class _Member:
         return self.child.ask(part)
 
     def _settle(self) -> None:
-        """Take what comes before the next answer."""
         if self.owed:
-            self._take_list()
             self.owed = False
             self.child.receive()
 
@@ -138,11 +104,10 @@ class _Member:
         """End the child."""
         self.child.stop()
         self.setting, self.owed = None, False
-        self.listing, self._listing, self._listed = None, False, None
 
 
 _MEMBERS: list[_Member] = []
-_LOCK = threading.RLock()
+_LOCK = threading.Lock()
 _OWNER = os.getpid()
 
 
@@ -168,39 +133,14 @@ def start(threads: int) -> None:
             member.child.connection()
 
 
-def list_ahead(listing: Listing, threads: int) -> None:
-    """Have the first child list changes before it makes a bench."""
-    with _LOCK:
-        for member in _MEMBERS[: processes(threads) - 1][:1]:
-            try:
-                member.list_ahead(listing)
-            except (ChildEnded, OSError):
-                member.stop()
-
-
-def listed(listing: Listing) -> list[Prior]:
-    """The changes that a child was asked to list, or listed here; errors of `Listing.made`."""
-    with _LOCK:
-        for member in _MEMBERS[:1]:
-            try:
-                found = member.listed() if member.listing == listing else None
-            except (ChildEnded, OSError):
-                member.stop()
-                found = None
-            if found is not None:
-                return found
-    return listing.made()
-
-
 def expect(setting: Setting, threads: int) -> None:
     """Have the children that run already make their benches."""
-    with _LOCK:
-        for member in _MEMBERS[: processes(threads) - 1]:
-            if member.child.running:
-                try:
-                    member.expect(setting, threads_each(threads))
-                except (ChildEnded, OSError):
-                    member.stop()
+    for member in _MEMBERS[: processes(threads) - 1]:
+        if member.child.running:
+            try:
+                member.expect(setting, threads_each(threads))
+            except (ChildEnded, OSError):
+                member.stop()
 
 
 def share(setting: Setting, parts: Sequence[Asked], own: Callable[[Asked], Answer], threads: int) -> list[Answer]:
@@ -265,13 +205,6 @@ def _serve_here(
         found[number] = own(parts[number])
 
 
-def _listed_or_none(listing: Listing) -> list[Prior] | None:
-    """Who asked meets the error where it makes them itself."""
-    with contextlib.suppress(ValueError, WmmadiagError):
-        return listing.made()
-    return None
-
-
 @rare_collection()
 def answer(connection: Connection, folder: str) -> None:
     """In a child: try parts until the connection closes.
@@ -283,15 +216,13 @@ def answer(connection: Connection, folder: str) -> None:
         EOFError: it is closed.
     """
     from wmmadiag.diagnose.trials.trial_bench import TrialBench
+    from wmmadiag.errors import WmmadiagError
 
     tempfile.tempdir = folder
     held: list[tuple[Setting, TrialBench | None]] = []
     bench: TrialBench | None = None
     while True:
         request = connection.recv()
-        if isinstance(request, Listing):
-            connection.send(_listed_or_none(request))
-            continue
         if isinstance(request, Part):
             connection.send(bench.try_part(request) if bench is not None else None)
             continue
