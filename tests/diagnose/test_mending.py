@@ -30,6 +30,8 @@ the likeliest that is right in every case and may hide what is wrong; and one th
 class _Trials:
     """A bench on which some changes make the case right; each costs some warp instructions."""
 
+    cost_apart = 6.0
+
     def __init__(self, right: Sequence[int], work: int = 10) -> None:
         self.right, self.work, self.tried = frozenset(right), work, list[int]()
         self.texts = {FILE: b"int a;\n" * 2000}
@@ -37,7 +39,7 @@ class _Trials:
         self.strays_before = 0
         self.case = SimpleNamespace(name="small")
 
-    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         numbers = [int(one.note) for one in changes]
         self.tried += numbers
         return [
@@ -93,7 +95,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
         monkeypatch.setattr(hunt, "rendered_entries", lambda *_: "k")
-        monkeypatch.setattr(hunt, "program", lambda *_: None)
+        monkeypatch.setattr(hunt, "program", lambda *_, **__: None)
         monkeypatch.setattr(hunt, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
         monkeypatch.setattr(mending, "bypassed", lambda *_: set())
         monkeypatch.setattr(mending, "solved", lambda *_: list(sought))
@@ -106,7 +108,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         found = SimpleNamespace(
             bench=bench, ledger=ledger, sources={}, suspects=(), helps=(), pairs={}, steps=kept[:-1], answers=answers
         )
-        base = Base(trials, SimpleNamespace(findings=()), None)  # type: ignore[arg-type]
+        base = Base(trials, SimpleNamespace(findings=(), compilation=None), None)  # type: ignore[arg-type]
         return mending._numbers(found, base, (), lambda _: None), held  # type: ignore[arg-type]
 
     return run

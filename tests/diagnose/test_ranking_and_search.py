@@ -122,12 +122,14 @@ def test_every_weight_is_of_a_feature_and_finite() -> None:
 class _Trials:
     """A bench on which the changes of some numbers are right, and of some mend a part."""
 
+    cost_apart = 6.0
+
     def __init__(self, right: Sequence[int], better: Sequence[int] = (), seen_with: int = 1) -> None:
         self.right, self.better, self.seen_with = set(right), set(better), seen_with
         self.tried: list[int] = []
         self.texts = {"k.cu": KERNEL.encode()}
 
-    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         outcomes = []
         for change in changes:
             number = int(change.note)
@@ -166,6 +168,30 @@ def test_a_search_goes_on_where_what_is_left_is_as_likely() -> None:
     found = search(trials, changes([0.0] * 1300), ledger, lambda _: None)
     assert sorted(trials.tried) == list(range(1300)) and ledger.complete and ledger.left == -math.inf
     assert {one.ranked.change.note for one in found if one.outcome.verdict == "right"} == {"3", "900"}
+
+
+class _Deferring(_Trials):
+    """A bench that tries some changes only where they come as what needs a text of its own."""
+
+    def __init__(self, right: Sequence[int], alone: Sequence[int]) -> None:
+        super().__init__(right)
+        self.alone = set(alone)
+
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
+        first = {one for one in changes if defers and int(one.note) in self.alone}
+        self.alone -= {int(one.note) for one in first}
+        done = iter(super().try_batch([one for one in changes if one not in first]))
+        return [Outcome(one, "deferred", 100) if one in first else next(done) for one in changes]
+
+
+def test_what_needs_a_text_of_its_own_is_tried_behind_what_is_as_likely() -> None:
+    trials, ledger = _Deferring([900], [3, 5]), Ledger(NORMAL)
+    ranks = [*changes([2.0] * 300), *changes([1.0] * 600)[300:], *changes([-9.0] * 1000)[600:]]
+    found = search(trials, ranks, ledger, lambda _: None)
+    assert sorted(trials.tried) == list(range(1000)) and ledger.changes == 1000
+    assert trials.tried.index(3) >= 300 and trials.tried.index(5) < 700
+    assert {one.ranked.change.note for one in found if one.ranked.apart} == {"3", "5"}
+    assert not any(one.deferred for one in found)
 
 
 def test_what_does_the_same_on_several_lines_ends_a_search_later() -> None:

@@ -37,7 +37,7 @@ class _Trials:
     def __init__(self, lines: set[int]) -> None:
         self.texts, self.lines = {"k.cu": SOURCE}, lines
 
-    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         del looks
         return [Outcome(one, "right" if _line(one) in self.lines else "same", 8) for one in changes]
 

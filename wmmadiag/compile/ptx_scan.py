@@ -154,6 +154,12 @@ def instructions(ptx: str) -> Iterator[ScannedInstruction]:
         depth += text.count("{") - text.count("}")
 
 
+def lines(ptx: str) -> set[tuple[str, int]]:
+    """The lines that instructions were made of, those of inlined calls among them: file and 1-based line."""
+    places = {one.place for one in instructions(ptx) if one.place is not None}
+    return {(frame.file, frame.line) for place in places for frame in place.frames()}
+
+
 def first_places(ptx: str) -> dict[str, Place]:
     """Function → the place of its first instruction that has one, without inlined calls: that of its definition."""
     places: dict[str, Place] = {}

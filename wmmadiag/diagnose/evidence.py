@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from wmmadiag.checks.races import LATENT
-from wmmadiag.csource.dependences import Dependences
+from wmmadiag.compile import ptx_scan
+from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts
 from wmmadiag.diagnose.operators.places import Range
@@ -64,8 +65,14 @@ def ranked_changes(
     entries = rendered_entries(bench.card, bench.card.case(run.result.case), bench.variant)
     wider = known is not None
     first = [one.change for one in known] if known is not None else None
-    every = priors(list(changes_of(texts, entries, places=places, wider=wider, known=first)), sources)
+    lines = compiled_lines(run)
+    every = priors(list(changes_of(texts, entries, places=places, wider=wider, known=first, compiled=lines)), sources)
     return sources, ranked(every, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
+
+
+def compiled_lines(run: CaseRun) -> Set[Line]:
+    """The lines that the compiler made instructions of; none where it made nothing."""
+    return ptx_scan.lines(run.compilation.ptx) if run.compilation is not None else set()
 
 
 def suspicion_of(run: CaseRun, followed: ProvenanceRun | None, sources: Mapping[str, Source]) -> Suspicion:

@@ -9,6 +9,7 @@ from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.bases import Base, Progress, affordable, confirmed_from
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed
+from wmmadiag.diagnose.evidence import compiled_lines
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.operators.places import Program, program
 from wmmadiag.diagnose.ranking import Ranked
@@ -61,7 +62,8 @@ class Hunt:
     def program(self) -> Program:
         """What the base's texts say."""
         trials, bench = self.base.trials, self.found.bench
-        return program(trials.texts, rendered_entries(bench.card, trials.case, bench.variant))
+        entries = rendered_entries(bench.card, trials.case, bench.variant)
+        return program(trials.texts, entries, compiled=compiled_lines(self.base.run))
 
     def places(self, order: Sequence[Ranked]) -> Sketches:
         """The places of the base's source that changes are of, to be filled."""

@@ -58,6 +58,7 @@ class Ranked:
     score: float  # higher is likelier
     agreed: bool = False  # as `Prior` has them
     alike: int = 0
+    apart: bool = False  # it turned out to need a text of its own
 
 
 def priors(

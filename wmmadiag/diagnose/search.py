@@ -24,8 +24,6 @@ _LEFT = 0.1
 _ALIKE = 1 / 16
 """What a change weighs that does the same on several lines and mends, of one that does not: what these lines agree with
 may be wrong, and changed instead mends as well."""
-_APART = math.log(6.0)
-"""How much more a change costs that is compiled by itself (24 ms for 4, SGEMM with 20 KB of source, one core)."""
 _LOOKS = 6
 """Blocks that a change may leave wrong where one of several bugs is looked for."""
 _AGAIN = 512
@@ -55,7 +53,11 @@ class Bench(Protocol):
     def texts(self) -> Texts:
         """What the changes are of."""
 
-    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+    @property
+    def cost_apart(self) -> float:
+        """How much more a change costs that is compiled as a text of its own than one that shares a program."""
+
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         """One outcome per change."""
 
 
@@ -67,6 +69,11 @@ class Tried:
     outcome: Outcome
     # lines where what it puts in makes the case right as well; None where that was not tried
     also: tuple[Line, ...] | None = None
+
+    @property
+    def deferred(self) -> bool:
+        """Whether it was not tried because it needs a text of its own."""
+        return self.outcome.verdict == "deferred"
 
 
 @dataclass(slots=True)
@@ -142,9 +149,10 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
         most: changes to try; None: as many as the ledger allows.
     """
     outcomes: list[Tried] = []
-    ranked = sorted(ranked, key=lambda one: -_worth(one))
+    apart = math.log(bench.cost_apart)
+    ranked = sorted(ranked, key=lambda one: -_worth(one, apart))
     own = {one.change: one.score for one in ranked}
-    waiting = _hinted(ranked, own, ledger.partly)
+    waiting = _hinted(ranked, own, ledger.partly, apart)
     best = max(own.values(), default=0.0)
     total, right = sum(_likelihood(one, best) for one in waiting), 0.0
     for size in _sizes():
@@ -156,39 +164,43 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
             break
         part, waiting = waiting[:size], waiting[size:]
         tell(f"trying changes {len(outcomes) + 1:,} to {len(outcomes) + len(part):,} of {len(ranked):,}")
-        found = bench.try_batch([one.change for one in part])
-        ledger.note(found)
-        outcomes += [Tried(one, outcome) for one, outcome in zip(part, found, strict=True)]
-        hints = {one.line for one, outcome in zip(part, found, strict=True) if outcome.partly}
-        if hints - ledger.partly:
+        found = bench.try_batch([one.change for one in part], defers=True)
+        every = [Tried(one, outcome) for one, outcome in zip(part, found, strict=True)]
+        tried = [one for one in every if not one.deferred]
+        later = [replace(one.ranked, apart=True) for one in every if one.deferred]
+        ledger.note([one.outcome for one in tried])
+        outcomes += tried
+        hints = {one.ranked.line for one in tried if one.outcome.partly}
+        if later or hints - ledger.partly:
             ledger.partly |= hints
-            waiting = _hinted(waiting, own, ledger.partly)
+            waiting = _hinted([*waiting, *later], own, ledger.partly, apart)
         total = sum(_likelihood(one, best) for one in waiting)
         held = [one.ranked for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
         # What is written for a constant that several places agree on may be what is wrong.
-        weighed = [(one, _ALIKE if one.alike > 1 else 1.0) for one in _hinted(held, own, ledger.partly)]
+        weighed = [(one, _ALIKE if one.alike > 1 else 1.0) for one in _hinted(held, own, ledger.partly, apart)]
         right = sum(share * _likelihood(one, best) for one, share in weighed)
     weight = by_chance() * total
     ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
-    again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
+    again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly, apart)}
     return _ordered([replace(one, ranked=again[one.ranked.change]) for one in outcomes])
 
 
-def _hinted(waiting: Sequence[Ranked], own: Mapping[Change, float], lines: Set[Line]) -> list[Ranked]:
-    """Changes, the likeliest first, with what trying others of their lines has shown.
+def _hinted(
+    waiting: Sequence[Ranked], own: Mapping[Change, float], lines: Set[Line], apart: float = 0.0
+) -> list[Ranked]:
+    """Changes, the likeliest for what they cost first, with what trying others of their lines has shown.
 
     Args:
         own: their scores without that.
+        apart: the logarithm of what one costs that needs a text of its own.
     """
-    if not lines:
-        return list(waiting)
     scores = ((one, own[one.change] + (partly() if one.line in lines else 0.0)) for one in waiting)
-    return sorted((replace(one, score=score) for one, score in scores), key=lambda one: -_worth(one))
+    return sorted((replace(one, score=score) for one, score in scores), key=lambda one: -_worth(one, apart))
 
 
-def _worth(one: Ranked) -> float:
+def _worth(one: Ranked, apart: float) -> float:
     """The likelihood of a change per cost, as a logarithm."""
-    return one.score - _APART if one.change.kind == "static" else one.score
+    return one.score - apart if one.apart or one.change.kind == "static" else one.score
 
 
 def suspects(ranked: Sequence[Ranked], ledger: Ledger) -> tuple[Line, ...]:

@@ -83,7 +83,7 @@ def several(pairs: Sequence[tuple[Expression, Text]], note: str = "", *, static:
 
 def statement_replaced(one: Statement, text: str, note: str, role: str = "") -> Draft:
     """A statement that declares nothing, replaced by other text."""
-    kind: Kind = "static" if one.unit.anywhere or one.declares else "statement"
+    kind: Kind = "static" if one.fixed or one.declares else "statement"
     return Draft((one.unit.edit(one.start, one.end, text),), kind, role or one.role, note)
 
 
@@ -91,7 +91,7 @@ def inserted_before(one: Statement, text: str, note: str, role: str) -> Draft:
     """Statements put before another one, on a line of their own; and before the pragmas that are about it."""
     at = before_pragmas(one)
     edit = one.unit.edit(at, at, f"{text}\n{indent(one)}")
-    return Draft((edit,), "static" if one.unit.anywhere else "insertion", role, note)
+    return Draft((edit,), "static" if one.fixed else "insertion", role, note)
 
 
 def before_pragmas(one: Statement) -> int:
@@ -109,7 +109,7 @@ def before_pragmas(one: Statement) -> int:
 def inserted_after(one: Statement, text: str, note: str, role: str) -> Draft:
     """Statements put after another one, on a line of their own."""
     edit = one.unit.edit(one.end, one.end, f"\n{indent(one)}{text}")
-    return Draft((edit,), "static" if one.unit.anywhere else "insertion", role, note)
+    return Draft((edit,), "static" if one.fixed else "insertion", role, note)
 
 
 def put_after(one: Statement, text: str, note: str) -> Draft:

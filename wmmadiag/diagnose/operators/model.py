@@ -221,6 +221,11 @@ class Statement:
         return self.unit.source.slice(self.start, self.end)
 
     @property
+    def fixed(self) -> bool:
+        """Whether the compiler must know, or may have to know, what it does."""
+        return self.unit.anywhere or self.function.fixed
+
+    @property
     def expression(self) -> Expression | None:
         """What it computes where it is one expression and nothing else, the first of a macro's."""
         return self.expressions[0] if self.kind == "expression" and self.expressions else None

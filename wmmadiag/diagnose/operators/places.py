@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wmmadiag.csource.declarations import Declarations, Function, declarations, local_aliases
+from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.lexical import Macro
 from wmmadiag.csource.nodes import LOOPS, descendants
 from wmmadiag.csource.scopes import Scopes
@@ -17,6 +19,7 @@ from wmmadiag.csource.types import FLOAT, INTEGER, UNKNOWN, Type, Types
 from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import TextEdit, Texts
 from wmmadiag.diagnose.operators import ordering, roles
+from wmmadiag.diagnose.operators.instantiated import Instantiated, Span, within
 from wmmadiag.diagnose.operators.model import Body, Expression, Statement, Unit
 from wmmadiag.diagnose.operators.reading import BodyReader, returned
 
@@ -51,6 +54,8 @@ class Program:
     functions: dict[str, list[Function]]  # all device functions with a body, by name, reached or not
     macros: dict[str, Macro]  # all macros
     ranges: tuple[Range, ...] | None = None  # what may be changed; None: everything
+    # by file, branches that the compiler did not take: what is in them is not changed
+    left_out: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     _kept: dict[Any, Any] = field(default_factory=dict)  # what operators keep of it, by its class
     _all: list[Expression] = field(default_factory=list)
     _expressions: list[Expression] = field(default_factory=list)
@@ -96,6 +101,9 @@ class Program:
 
     def may_change(self, edits: Iterable[TextEdit]) -> bool:
         """Whether edits touch what may be changed."""
+        edits = tuple(edits)
+        if all(within(self.left_out.get(edit.file, ()), edit.start, edit.end) for edit in edits):
+            return False
         if self.ranges is None:
             return True
         return any(
@@ -112,18 +120,24 @@ class Program:
         )
 
 
-def program(texts: Texts, entry: str | tuple[str, ...], ranges: Iterable[Range] | None = None) -> Program:
+def program(
+    texts: Texts,
+    entry: str | tuple[str, ...],
+    ranges: Iterable[Range] | None = None,
+    compiled: Iterable[Line] = (),
+) -> Program:
     """Read what some kernels reach.
 
     Args:
         texts: the kernels' own source and the user's headers that it includes.
         entry: the kernel as the card names it, or several, with or without scopes and template arguments.
         ranges: what may be changed; everything that they reach where it is None.
+        compiled: the lines that the compiler made instructions of, where that is known.
 
     Raises:
         ValueError: no file defines one of them.
     """
-    return _Reaching(texts, entry).program(None if ranges is None else tuple(ranges))
+    return _Reaching(texts, entry, Instantiated(compiled)).program(None if ranges is None else tuple(ranges))
 
 
 @dataclass(slots=True)
@@ -134,7 +148,7 @@ class _NamedConstant:
 
 
 class _Reaching:
-    def __init__(self, texts: Texts, entry: str | tuple[str, ...]) -> None:
+    def __init__(self, texts: Texts, entry: str | tuple[str, ...], instantiated: Instantiated) -> None:
         self.texts = texts
         # The kernels by their names, with their arguments: types whose calls no text of the sources names.
         self.entries: dict[str, list[bytes]] = {}
@@ -159,6 +173,11 @@ class _Reaching:
         self.called: dict[str, set[str]] = {}  # of a type that is called, or compared, the names of the operators
         for unit, each in zip(self.units, self.declared, strict=True):
             self._names_of(unit, each)
+        # Of functions of one name those that the program has, with what was left out of them.
+        self.made = {
+            name: [(unit, one, instantiated.left_out(unit, one)) for unit, one in instantiated.chosen(listed)]
+            for name, listed in self.functions.items()
+        }
         shared = {
             one.name: one for each in self.declared for one in each.variables if len(self.declared) > 1 and one.name
         }
@@ -232,9 +251,15 @@ class _Reaching:
             for statement in body.statements:
                 statement.order = ordering.order_of(statement, orders)
                 roles.assign(statement, orders)
+        left_out: dict[str, list[Span]] = {}
+        for unit, _, spans in itertools.chain.from_iterable(self.made.values()):
+            left_out.setdefault(unit.file, []).extend(spans)
+        for body in bodies:
+            spans = left_out.get(body.unit.file, []) if body.function is not None else []
+            body.statements = [one for one in body.statements if not within(spans, one.start, one.end)]
         functions = {name: [function for _, function in listed] for name, listed in self.functions.items()}
         macros = {name: macro for name, (_, macro) in self.macros.items()}
-        return Program(self.texts, bodies, self.reader, functions, macros, ranges)
+        return Program(self.texts, bodies, self.reader, functions, macros, ranges, left_out)
 
     def _read_callers_first(self, bodies: list[Body]) -> None:
         """Read functions once more, by now with what calls say of their parameters; then macros."""
@@ -242,6 +267,7 @@ class _Reaching:
         for body in reversed(bodies):
             node = self._node(body)
             if body.function is not None and node is not None:
+                body.fixed = body.name in self.reader.needed and "constexpr" in body.function.words
                 self.reader.body(body, node)
         for body in bodies:  # by now with what is said of names where a macro stands
             node = self._node(body)
@@ -272,8 +298,12 @@ class _Reaching:
 
     def _texts_of(self, name: str) -> Iterator[bytes]:
         yield from self.entries.get(name, ())
-        for unit, function in self.functions.get(name, ()):
-            yield unit.source.code.code[function.start : function.node.end_byte]
+        for unit, function, left_out in self.made.get(name, ()):
+            text, start = unit.source.code.code, function.start
+            for first, last in left_out:
+                yield text[start:first]
+                start = last
+            yield text[start : function.node.end_byte]
         if name in self.macros:
             yield self.macros[name][1].body.encode()
         for one in self.constants.get(name, ()):
@@ -287,7 +317,7 @@ class _Reaching:
                 yield Body(name, made, None, fixed=macro.parameters is None)
         for one in self.constants.get(name, ()):
             yield Body(name, one.unit, None, fixed=True, declaration=one.node)
-        for unit, function in self.functions.get(name, ()):
+        for unit, function, _ in self.made.get(name, ()):
             entry = name in self.entries
             if function.kernel == entry:
                 yield Body(name, unit, function, kernel=entry)

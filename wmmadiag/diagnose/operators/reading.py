@@ -82,7 +82,8 @@ class BodyReader(ExpressionReader):
             one.kind = "declaration"
             self.whole(one, field(node, "value"))
         elif kind == "if":
-            self._condition(one, field(node, "condition"))
+            known = any(part.type == "constexpr" for part in node.children)
+            self._condition(one, field(node, "condition"), known)
             self._child(one, field(node, "consequence"), loops)
             alternative = field(node, "alternative")
             if alternative is not None:
@@ -140,7 +141,7 @@ class BodyReader(ExpressionReader):
         self.whole(one, field(node, "update"))
         self._child(one, field(node, "body"), (*loops, one))
 
-    def _condition(self, one: Statement, node: Node | None) -> None:
+    def _condition(self, one: Statement, node: Node | None, fixed: bool = False) -> None:
         if node is None:
             return
         if node.type == "condition_clause":
@@ -149,7 +150,7 @@ class BodyReader(ExpressionReader):
                 if part.type == "declaration":
                     self._declaration(one, part)
             node = value
-        one.condition = self.whole(one, node)
+        one.condition = self.whole(one, node, fixed)
 
     def _declaration(self, one: Statement, node: Node, loop: bool = False) -> None:
         if node.type in ("alias_declaration", "type_definition"):

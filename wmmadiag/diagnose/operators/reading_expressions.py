@@ -221,6 +221,8 @@ class ExpressionReader(ABC):
     def _call(self, made: Expression, node: Node) -> None:
         function = field(node, "function")
         name, template = _called(made.unit, function)
+        if made.fixed:
+            self.needed.add(name)
         held = field(node, "arguments")
         values = [one for one in (held.named_children if held is not None else ()) if one.type != "comment"]
         made.kind, made.operator = "call", name

@@ -16,6 +16,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 
+from wmmadiag.csource.dependences import Line
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts
 from wmmadiag.diagnose.operators.copied import NAME as COPIED
 from wmmadiag.diagnose.operators.copied import Copied
@@ -68,6 +69,7 @@ def changes(
     places: Iterable[Range] | None = None,
     wider: bool = False,
     known: Iterable[Change] | None = None,
+    compiled: Iterable[Line] = (),
 ) -> Iterator[Change]:
     """Every change that an operator yields, in the same order each time, each resulting text once.
 
@@ -77,11 +79,12 @@ def changes(
         places: the parts of files that may be changed; None: all that they reach.
         wider: those of the second round, without what the first one has.
         known: of the second round, what the first one has; None: it is made for that.
+        compiled: the lines that the compiler made instructions of, where that is known.
 
     Raises:
         ValueError: no file defines one of them.
     """
-    yield from changes_of(program(texts, entry, places), wider=wider, known=known)
+    yield from changes_of(program(texts, entry, places, compiled), wider=wider, known=known)
 
 
 def changes_of(held: Program, *, wider: bool = False, known: Iterable[Change] | None = None) -> Iterator[Change]:

@@ -10,11 +10,11 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.emulator.trials import TrialResult
 from wmmadiag.subject.card import LaunchShape
 
-TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "refused", "budget"]
+TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "refused", "budget", "deferred"]
 """right: every element is right, and nothing else was written. better: some wrong elements are right, and no other is
 wrong; or it ends, where the kernel does not. same: as wrong as before. worse: other elements are wrong, whatever was
 mended. Fewer strays count like fewer wrong elements. fault, budget: it died, or did not end. refused: the compiler, the
-emulator or the chip would not take it."""
+emulator or the chip would not take it. deferred: it needs a text of its own, and was not tried."""
 
 _PART = 0.1
 

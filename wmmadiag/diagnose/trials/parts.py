@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from wmmadiag.diagnose.changes import Change, together
 from wmmadiag.diagnose.trials.schemata import selector_of
@@ -17,16 +17,23 @@ APART = 16
 """Changes that are compiled each as a text of its own, of one part of the work."""
 
 
-def parts(changes: Sequence[Change], looks: int) -> Iterator[Part]:
-    """Who is tried with whom. Those of one place are together: what a program costs at run time is its places."""
+def parts(
+    changes: Sequence[Change], looks: int, *, defers: bool = False, alone: Set[Change] = frozenset()
+) -> Iterator[Part]:
+    """Who is tried with whom. Those of one place are together: what a program costs at run time is its places.
+
+    Args:
+        alone: what is known to need a text of its own, besides what says so.
+    """
     ordered = sorted(dict.fromkeys(changes), key=lambda one: [(edit.file, edit.start, edit.end) for edit in one.edits])
     for apart, most in ((False, BATCH), (True, APART)):
-        some = [one for one in ordered if (one.kind == "static") == apart]
+        some = [one for one in ordered if (one.kind == "static" or one in alone) == apart]
         count = -(-len(some) // most)
         if not apart and len(some) >= 2 * _HALVES:
             count = max(count, 2)
         for number in range(count):
-            yield Part(tuple(some[number * len(some) // count : (number + 1) * len(some) // count]), apart, looks)
+            group = some[number * len(some) // count : (number + 1) * len(some) // count]
+            yield Part(tuple(group), apart, looks, defers=defers)
 
 
 def packed(pairs: Sequence[tuple[Change, Change]]) -> Iterator[Part]:

@@ -48,8 +48,8 @@ _MINIMAL = "--minimal"
 """NVRTC reads less of its own before each program: neither textures nor the types of the runtime's interface."""
 _UNROLLED = 8
 """Changes of one program whose loops are unrolled, which only a kernel that does something else otherwise needs."""
-_FEW = 2
-"""So many changes that no message tells apart are compiled singly at once."""
+_FEW = 4
+"""So many changes that no message tells apart are compiled singly at once: halves of three are five compilations."""
 
 _ROUNDS = 8
 """Compilations of one program with holes: the compiler names some of what it refuses each time."""
@@ -293,8 +293,9 @@ class Programs:
                     done.programs.append(Program(kernel, schemata.changes))
                     return later
             done.refused += [(schemata.changes[key], message) for key, message in said.refused.items()]
-            done.singles += [schemata.changes[key] for key in sorted(said.other_type)]
-            gone = said.refused.keys() | said.other_type
+            few = said.suspects - said.refused.keys() if len(said.suspects) <= _FEW else set()
+            done.singles += [schemata.changes[key] for key in sorted(said.other_type | few)]
+            gone = said.refused.keys() | said.other_type | few
             if not gone:
                 gone = said.suspects or set(number.values())
                 apart = tuple(schemata.changes[key] for key in sorted(gone))

@@ -56,6 +56,7 @@ class Part:
     looks: int
     # what is tried is two of them at once, by their places among them; none: each alone
     pairs: tuple[tuple[int, int], ...] = ()
+    defers: bool = False  # what turns out to need a text of its own is not tried
 
 
 Asked = TypeVar("Asked")

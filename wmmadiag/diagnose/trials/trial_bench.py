@@ -33,6 +33,10 @@ from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 from wmmadiag.subject.together import placed
 from wmmadiag.subject.verdict import expectation
 
+_APART, _LARGE = 6.0, 100_000
+"""How much more a change costs that is compiled as a text of its own (24 ms for 4, SGEMM with 20 KB of source, one
+core), and bytes of source from which on it costs yet more: all of it is read each time (FlashInfer's prefill, 590 KB:
+2.5 s, as much as 190 that share a program)."""
 _SHARED = 48
 """Fewer changes are tried in this process alone."""
 _AGAIN = 10
@@ -81,6 +85,7 @@ class TrialBench:
         values, judgements, _ = expectation(self._bound)
         self._expected = expected_of(self._bound, values, judgements)
         self._programs: Programs = Programs(self._prepared, like=like._programs if like is not None else None)
+        self._deferred: set[Change] = set()
         self._looked: dict[int, TrialResult] = {}  # by how many blocks of it
         self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
         self._passing = False  # whether accesses that belong nowhere pass, and are counted
@@ -193,17 +198,25 @@ class TrialBench:
         )
         return TrialBench(made, self.threads, like=self)
 
-    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+    @property
+    def cost_apart(self) -> float:
+        """How much more a change costs that is compiled as a text of its own than one that shares a program."""
+        return _APART * max(1.0, sum(map(len, self.texts.values())) / _LARGE)
+
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         """Try changes, each alone.
 
         Args:
+            defers: what turns out to need a text of its own is "deferred" where that is dear.
             looks: blocks with wrong elements that must be no better before a change is given up; more of them find a
                 change that mends one of several faults. 0: nothing is given up, every element is counted.
 
         Returns:
             One outcome per change, in their order.
         """
-        found = self._tried(list(parts(changes, looks)), len(changes))
+        defers = defers and self.cost_apart > _APART
+        found = self._tried(list(parts(changes, looks, defers=defers, alone=self._deferred)), len(changes))
+        self._deferred |= {change for change, one in found.items() if one.verdict == "deferred"}
         return [found[change] for change in changes]
 
     def try_pairs(self, pairs: Sequence[tuple[Change, Change]]) -> list[Outcome]:
@@ -240,6 +253,9 @@ class TrialBench:
             together = parted(part.changes, lambda some: self._together(some, limits))
             found, alone = together.found, together.alone
             self._programs.misleading.update(together.misleading)
+            if part.defers:
+                found |= {one: Outcome(one, "deferred", self.wrong_before) for one in alone}
+                alone = ()
         ran: list[tuple[Program | str, Outcome]] = []  # several changes may give the same program
         for change, made in self._programs.apart(alone):
             outcome = next((one for program, one in ran if program is made), None)

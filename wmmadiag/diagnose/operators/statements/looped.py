@@ -64,7 +64,7 @@ def _branch(program: Program, branch: Statement, heads: list[tuple[Expression, E
 
 
 def _made(one: Statement, text: str, note: str) -> Draft:
-    kind: Kind = "static" if one.unit.anywhere else "statement"
+    kind: Kind = "static" if one.fixed else "statement"
     return Draft((one.unit.edit(one.start, one.end, text),), kind, "loop", note)
 
 

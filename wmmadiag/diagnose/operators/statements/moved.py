@@ -135,7 +135,7 @@ def _move(one: _MovedPiece, to: int, text: str, note: str) -> Draft:
     unit = one.first.unit
     edits: tuple[TextEdit, ...] = (unit.edit(one.first.start, one.last.end, ""), unit.edit(to, to, text))
     what = " ".join(each.text for each in one.all)
-    return Draft(edits, "static" if unit.anywhere else "statement", one.first.role, f"{what[:60]}: {note}")
+    return Draft(edits, "static" if one.first.fixed else "statement", one.first.role, f"{what[:60]}: {note}")
 
 
 def _declares(passed: Sequence[Statement], one: _MovedPiece) -> bool:

@@ -45,7 +45,7 @@ def repeated(program: Program) -> Iterator[Draft]:
             elif one.parent is not None:
                 whole = f"{{ {source.slice(one.start, one.end)} {copy} }}"
                 edits = (one.unit.edit(one.start, one.end, whole),)
-                kind: Kind = "static" if one.unit.anywhere else "statement"
+                kind: Kind = "static" if one.fixed else "statement"
                 yield Draft(edits, kind, "statement", f"again with {text} for {place.text}")
 
 
