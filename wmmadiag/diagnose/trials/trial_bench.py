@@ -33,10 +33,10 @@ from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 from wmmadiag.subject.together import placed
 from wmmadiag.subject.verdict import expectation
 
-_APART, _LARGE = 6.0, 100_000
+_APART, _LARGE = 6.0, 25_000
 """How much more a change costs that is compiled as a text of its own (24 ms for 4, SGEMM with 20 KB of source, one
 core), and bytes of source from which on it costs yet more: all of it is read each time (FlashInfer's prefill, 590 KB:
-2.5 s, as much as 190 that share a program)."""
+2.5 s, as much as 150 that share a program)."""
 _SHARED = 48
 """Fewer changes are tried in this process alone."""
 _AGAIN = 10
