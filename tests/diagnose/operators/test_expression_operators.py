@@ -16,6 +16,10 @@ FAR = "\n".join("out[m] += a[0];" for _ in range(10))
 YIELDS = [
     ("number", "unsigned v = m; out[0] = __byte_perm(v, 0, 0x0414);", "0x1404)"),
     ("number", "unsigned v = m; out[0] = v & 0x0f0f0f0fu;", "v & 0xf0f0f0f0u"),
+    ("number", "unsigned v = m; out[0] = v >> 4 & 0x7;", "v >> 4 & 0xf;"),
+    ("number", "unsigned v = m; out[0] = v & 31;", "v & 15;"),
+    ("number", "out[0] = a[0] * 0.44715f;", "a[0] * 0.044715f"),
+    ("number", "out[0] = a[0] * 0.7979f;", "a[0] * 7.979f"),
     (
         "sign_apart",
         "unsigned v = __byte_perm(m, 0, 0x1404); out[0] = v >> 1;",
@@ -233,6 +237,9 @@ NEVER = [
     ("rounded", "int r = threadIdx.x / 16; out[r] = a[0];", "(threadIdx.x + 16 - 1) / 16"),
     ("looked_up", "int r = blockIdx.x % 3; out[r] = a[0];", "a[blockIdx.x]"),
     ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
+    ("number", "out[threadIdx.x * 31] = a[0];", "threadIdx.x * 63"),  # no mask
+    ("number", "unsigned v = m; out[0] = v & 0x5;", "v & 0xf"),
+    ("number", "out[0] = a[0] * 0.5f;", "a[0] * 0.05f"),
     (
         "unread_member",
         "float2 v = *reinterpret_cast<const float2*>(a); float x = 0.f; x += v.x * v.x; out[0] = x - v.y;",

@@ -73,6 +73,7 @@ _KNOWN = (
 _FAR, _MOST_KNOWN = 4.0, 4
 _LEAST, _MOST_PLACES = 3, 8
 _SELECTOR, _MASK = 4, 8
+_WORD = 32
 _LANES = (2, 4, 8, 16, 32)
 """How many lanes of a warp may be meant, where a template is given one of these."""
 _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
@@ -82,8 +83,9 @@ _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "templ
 def number(program: Program) -> Iterator[Draft]:
     """One more, one less, twice, half or none of a number; another one that stands in the file for the same.
 
-    For a real number also the nearest of the constants of mathematics; of four hexadecimal digits, which may select
-    bytes, any two exchanged; of eight, a mask, other bits of each part.
+    For a real number also its point one digit further, and the nearest of the constants of mathematics; of bits that
+    are all set, as a mask of the lowest has them, one more or less, or twice or half as many; of four
+    hexadecimal digits, which may select bytes, any two exchanged; of eight, a mask, other bits of each part.
     """
     for one in program.expressions:
         if one.kind == "literal" and one.role != "mask":
@@ -118,12 +120,18 @@ def _near_real(one: Expression) -> Iterator[str]:
     match = _REAL.fullmatch(one.text)
     if match is not None:
         value = float(match[1])
-        for other in dict.fromkeys((0.0, 1.0, value * 2, value / 2)):
+        for other in dict.fromkeys((0.0, 1.0, value * 2, value / 2, *_shifted(match[1]))):
             if other != value:
                 yield f"{other!r}{match[2]}"
         near = [(abs(math.log(known / value)), known) for known in _KNOWN if value and known != value]
         for _, known in sorted(one for one in near if one[0] < math.log(_FAR))[:_MOST_KNOWN]:
             yield f"{known!r}{match[2]}"
+
+
+def _shifted(text: str) -> Iterator[float]:
+    """A decimal fraction with its point one digit to the left or right."""
+    if len(text.strip("0.").replace(".", "")) > 1 and "e" not in text.lower():  # of one digit it is another number
+        yield from (float(f"{text}e-1"), float(f"{text}e1"))
 
 
 def _near(one: Expression) -> Iterator[str]:
@@ -134,14 +142,26 @@ def _near(one: Expression) -> Iterator[str]:
         return
     value, suffix = int(match[1]), match[2]
     half = value // 2 if value % 2 == 0 else -1
+    if one.parent is not None and one.parent.operator in ("&", "&="):
+        yield from (f"{other}{suffix}" for other in _lowest_bits(value))
     size = one.role in _SIZES and value >= _SMALL
     for other in (value * 2, half) if size else (value + 1, value - 1, value * 2, half, 0):
         if other >= 0 and other != value:
             yield f"{other}{suffix}"
 
 
+def _lowest_bits(value: int) -> Iterator[int]:
+    """Of a number whose lowest bits are all set, and no other, those with some more or fewer."""
+    bits = value.bit_length()
+    if value == (1 << bits) - 1 and bits > 1:
+        for other in dict.fromkeys((bits + 1, bits - 1, bits * 2, bits // 2)):
+            if other <= _WORD:
+                yield (1 << other) - 1
+
+
 def _other_digits(text: str) -> Iterator[str]:
-    digits = text[2:].rstrip("uU")
+    digits = text[2:].rstrip("uUlL")
+    yield from (text.replace(digits, f"{other:x}") for other in _lowest_bits(int(digits, 16)))
     made = [digits[by:] + digits[:by] for by in (1, 2, -1)] if len(digits) == _MASK else []
     for a, b in itertools.combinations(range(4), 2) if len(digits) == _SELECTOR else ():
         made.append("".join(digits[{a: b, b: a}.get(at, at)] for at in range(4)))
