@@ -141,3 +141,19 @@ def test_rows_of_bytes_have_a_scale_each():
     want = rows[:, None] * (a.astype(float) @ (values * np.repeat(scales.astype(float), 4, axis=0)))
     np.testing.assert_allclose(found.value, want, rtol=1e-12)
     assert (found.bound > 0).all()  # groups are scaled in the working type
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def test_an_activation_is_of_the_sum_with_its_bias():
+    inputs, said, weights = parts(3, "bytes")
+    inputs["bias"] = np.random.default_rng(4).normal(0, 30, 16).astype(np.float16)
+    sums, bias = inputs["a"].astype(float) @ weights, inputs["bias"].astype(float)
+    want = wmmadiag.reference("quantized_gemm", **inputs, **said, activation="silu", dtype="f32")
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(want.value, silu(sums + bias), rtol=1e-12, atol=1e-30)
+        assert wmmadiag.compare_arrays(silu(sums + bias).astype(np.float32), want).passed
+        assert not wmmadiag.compare_arrays(silu(silu(sums) + bias).astype(np.float32), want).passed
+        assert not wmmadiag.compare_arrays(silu(sums).astype(np.float32), want).passed

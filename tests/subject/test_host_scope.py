@@ -227,3 +227,35 @@ def test_sizes_obey_what_host_code_asks_of_groups_and_of_their_number_twice(tmp_
     groups = [bind(card, card.case(one), card.variants[0]).symbols for one in ("small", "tiles")]
     assert [one["K"] // one["group"] for one in groups] == [8, 16]
     assert all(one["K"] % one["group"] == one["group"] % 8 == 0 for one in groups)
+
+
+OF_PARTS = """
+#include <torch/extension.h>
+#include <mma.h>
+#include <cuda_fp16.h>
+__global__ void w8a16_gemm(const half* x, const int8_t* qweight, const half* scales, half* y,
+                           int M, int N, int K, int group) {
+  if (threadIdx.x == 0) y[0] = __float2half(__half2float(x[0]) * qweight[0] * __half2float(scales[K / group]));
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor qweight, torch::Tensor scales) {
+  const int M = x.size(0), K = x.size(1), N = qweight.size(AXIS_OF_N);
+  TORCH_CHECK(qweight.size(AXIS_OF_K) == K);
+  const int group = K / scales.size(AXIS_OF_K);
+  auto y = torch::empty({M, N}, x.options());
+  w8a16_gemm<<<dim3((N + 63) / 64, (M + 63) / 64), 128>>>(
+      (const half*)x.data_ptr(), qweight.data_ptr<int8_t>(), (const half*)scales.data_ptr(), (half*)y.data_ptr(),
+      M, N, K, group);
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize(("of_n", "of_k", "layouts"), [(0, 1, ("NK", "NG")), (1, 0, ("", ""))])
+def test_weights_and_scales_lie_as_the_host_divides_by_the_number_of_their_groups(tmp_path, of_n, of_k, layouts):
+    text = OF_PARTS.replace("AXIS_OF_N", str(of_n)).replace("AXIS_OF_K", str(of_k))
+    card = subject(tmp_path, text, computes="quantized_gemm")
+    by_name = {one.name: one for one in card.arguments}
+    assert str(by_name["group"].value) == "group"
+    assert tuple(by_name[name].views[0].layout for name in ("qweight", "scales")) == layouts
+    symbols = bind(card, card.case("tiles"), card.variants[0]).symbols
+    assert symbols["K"] // symbols["group"] > 1

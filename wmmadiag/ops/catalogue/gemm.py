@@ -205,12 +205,7 @@ OPERATION = Operation(
             },
         ),
         settings.added_to_output("the product"),
-        settings.by_value(
-            "What is applied to the sum?",
-            "meaning",
-            "activation",
-            {"no activation" if name == "none" else f"the activation {name}": name for name in FUNCTIONS},
-        ),
+        settings.WHICH_ACTIVATION,
         *settings.types_before_epilogue("a"),
         settings.bytes_summed_in("a"),
         settings.parts_added_in("d"),

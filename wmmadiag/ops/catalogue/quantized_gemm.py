@@ -22,11 +22,21 @@ from wmmadiag.ops.model import (
     Signs,
     Values,
 )
-from wmmadiag.ops.parts.drawn import SCALES_OF_BYTES, WORDS, ZERO_POINTS
-from wmmadiag.ops.parts.epilogue import spread
+from wmmadiag.ops.parts.drawn import BESIDE_SUMS, SCALES_OF_BYTES, WORDS, ZERO_POINTS
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, bias_of, finished
+from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow, plain
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, product_error
-from wmmadiag.ops.parts.settings import NARROW, PRODUCTS, by_flag, by_layout, by_value, sums_kept_in
+from wmmadiag.ops.parts.settings import (
+    NARROW,
+    PRODUCTS,
+    WHICH_ACTIVATION,
+    by_flag,
+    by_layout,
+    by_value,
+    epilogue,
+    sums_kept_in,
+)
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 ORDERS: Mapping[str, tuple[int, ...]] = {"linear": (), "awq": (0, 2, 4, 6, 1, 3, 5, 7), "high_first": (1, 0)}
@@ -123,7 +133,7 @@ def dequantised(parameters: Values, inputs: Arrays) -> Weights:
 
 def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
     product = _rows(inputs) @ dequantised(parameters, inputs).values
-    return {"d": product + spread(inputs["bias"], product.shape) if "bias" in inputs else product}
+    return {"d": finished(product, bias_of(inputs), activation=str(parameters["activation"]))}
 
 
 def _rows(inputs: Arrays) -> Doubles:
@@ -133,14 +143,14 @@ def _rows(inputs: Arrays) -> Doubles:
 
 
 def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
-    """Bound of A·W + bias with W = (q − z)·s + t, element by element.
+    """Bound of activation(A·W + bias) with W = (q − z)·s + t, element by element.
 
     A sum of K products costs `sum_error`·Σ|a||w|, a bias two units more. Weights are dequantised in `weight_dtype`, of
     unit v: converting a scale and the product with it cost 2v·|w|; where q·s and z·s are rounded on their own, as a
     fused multiply-add of −z·s does, v·(|q| + |z|)·|s| more; adding t, v·|t|; each may be subnormal. (q − z is exact:
     both are integers of at most eight bits; what a code stands for may be rounded first: v·|w|.) A kernel that scales
     sums instead of weights stays below that. Rows of bytes are summed exactly in each group, and then in the working
-    type; their scale is one product more.
+    type; their scale is one product more. What the activation adds is in `epilogue_bounds.after`.
     """
     floating = elements["a"] if elements["a"].is_float else TYPES["f32"]
     model = arithmetic(parameters, floating)
@@ -148,17 +158,22 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     named = str(parameters["weight_dtype"])
     kind = floating if named == "auto" else TYPES[named]
     a = np.abs(_rows(inputs))
-    biased = "bias" in inputs
+    further = bias_of(inputs)
+    biased = bool(further)
     product = product_error(a.shape[-1], model, 2 + biased)
     size = np.abs(weights.values)
     parts = (np.abs(weights.quantised) + np.abs(weights.zero)) * np.abs(weights.scale) + np.abs(weights.added)
     coded = parameters["code"] != "integers"
     of_weights = a @ (kind.unit * ((2.0 + coded) * size + parts) + 4.0 * kind.half_subnormal)
     total = a @ size
-    if biased:
-        total = total + np.abs(spread(inputs["bias"], total.shape))
+    beside = added(further, 0.0, total.shape)
+    total = total + beside
     error = total * (product.relative + 2.0 * biased * model.unit)
     error = error + of_weights * (1.0 + product.relative) + product.absolute
+    if not plain(parameters):
+        result = np.abs(finished(_rows(inputs) @ weights.values, further))
+        activation = FUNCTIONS[str(parameters["activation"])]
+        error = after(error, result, beside, np.ones_like(result), narrow(parameters), activation, model)
     return judged({"d": error}, expected, elements)
 
 
@@ -169,7 +184,7 @@ _GROUPS = "ceil_div(K, group)"
 
 OPERATION = Operation(
     name="quantized_gemm",
-    meaning="D = a_scales · A · W + bias, W[k, n] = (q[k, n] − zero[k // group, n]) · scale[k // group, n]",
+    meaning="D = activation(a_scales · A · W + bias), W[k, n] = (q[k, n] − zero[k // group, n]) · scale[k // group, n]",
     notes="`b` holds `pack` values of `bits` bits in each element, the first in the lowest bits: GPTQ packs 8 of 4 "
     "bits along K into an int32 and stores zero points less 1 (`zero_pack = 8`, `zero_offset = 1`), AWQ along N "
     '(`packed_along_n = true`, `order = "awq"`, `zero_pack = 8`). Bytes that are values themselves have `bits = 8`, '
@@ -209,7 +224,7 @@ OPERATION = Operation(
             drawn=ZERO_POINTS,
             spellings="zeros qzeros zero zeropoints zp",
         ),
-        "bias": Role("MN", required=False, usual="N", spellings="bias"),
+        "bias": Role("MN", required=False, usual="N", drawn=BESIDE_SUMS, spellings="bias"),
         "d": Role("MN", output=True, spellings="d c y out output result outfeats"),
     },
     parameters={
@@ -258,6 +273,7 @@ OPERATION = Operation(
         "weight_dtype": Parameter(
             "word", "auto", "type that weights are dequantised in; auto: that of a", (*NARROW, "f32")
         ),
+        **epilogue(),
         **PRODUCTS,
     },
     oracle=_oracle,
@@ -273,6 +289,7 @@ OPERATION = Operation(
     signs=Signs(
         "w4a16 w4a8 w8a16 nf4 kgemm4bit gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit "
         "gemm4bit",
+        extras="bias relu relu6 gelu silu act activation epilogue fused",
         parts=("gemm",),
         needs=(TENSOR_CORES,),
         arrays=True,
@@ -343,6 +360,7 @@ OPERATION = Operation(
             "zero points stored less 1, as GPTQ has them",
             "zeros",
         ),
+        WHICH_ACTIVATION,
         sums_kept_in("a"),
     ),
 )

@@ -72,12 +72,22 @@ def _of_bytes(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Ge
     return rng.uniform(0.5, 1.5, shape) / 127.0
 
 
+def _beside_sums(shape: tuple[int, ...], element: ElementType, depth: int, rng: np.random.Generator) -> Doubles:
+    """Normal, times four for each root of the depth: as large as sums of products of numbers of four bits are.
+
+    Beside sums of bytes a bias near 1 is less than their rounding, and a kernel that forgets it would be right.
+    """
+    values = rng.standard_normal(shape) * 4.0 * np.sqrt(max(depth, 1))
+    return np.asarray(values if element.is_float else np.rint(values))
+
+
 def _log_sums(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.Generator) -> Doubles:
     """About the logarithm of the sum of exponentials of so many normal scores, no two alike."""
     return np.asarray(np.log(max(keys, 1)) + rng.uniform(0.0, 1.0, shape))
 
 
 BITS = Drawn(_bits)
+BESIDE_SUMS = Drawn(_beside_sums, "a", -1)
 LOG_SUMS = Drawn(_log_sums, "k", -2)
 POSITIVE = Drawn(_positive)
 KEY_COUNTS = Drawn(_lengths, "k", -2)

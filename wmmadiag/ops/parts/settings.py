@@ -175,6 +175,12 @@ def types_before_epilogue(operand: str) -> tuple[Choice, ...]:
     return *types_of_products(operand), kept
 
 
+WHICH_ACTIVATION = by_value(
+    "What is applied to the sum?",
+    "meaning",
+    "activation",
+    {"no activation" if name == "none" else f"the activation {name}": name for name in FUNCTIONS},
+)
 EACH_B_STORED = by_layout(
     "How is B stored?",
     {"each B stored as K×N": {"b": "GKN"}, "each B stored as N×K, as nn.Linear has it": {"b": "GNK"}},

@@ -129,13 +129,14 @@ def _stored(result: CardDraft, kernel: SourceKernel, meant: Meanings) -> storage
     storage_facts.lay_packed(result, meant, kernel.machine)
     roles = sorted(covered_roles(result.operation, (one.role for one in result.arguments)) - {TODO, ""})
     roles = [one for one in roles if one in OPERATIONS[result.operation].roles]
-    given = {name: value for name, value in result.computes.items() if name.startswith("transpose")}
+    numbers = storage.numbers_of(result)
+    given = {name: value for name, value in result.computes.items() if name.startswith("transpose")} | numbers
     plain = storage.Storage(
         given, {one.role: one.layout for one in result.arguments if one.layout not in ("", TODO) and one.role != TODO}
     )
     laid: storage.Storage | None = plain
     if facts and "storage" not in result.stated:
-        laid = storage.stored(result.operation, roles, facts)
+        laid = storage.stored(result.operation, roles, facts, numbers)
         if laid is not None:
             storage.apply(result, laid)
             if any(isinstance(one, storage.AxisStride) or one.index for one in facts):

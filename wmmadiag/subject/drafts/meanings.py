@@ -109,6 +109,7 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
     for name, several in passed.items():
         _named(result, kernel, name, list(dict.fromkeys(several)))
     _multiplied(result, kernel, operation)
+    _in_parts(result, kernel, operation)
     made = allocated(kernel, operation)
     _called(result, {} if taken & made.keys() else products_of_sizes(kernel, operation), made)
     divided = {name for name, by in _divided(kernel) if by.op == "symbol"}
@@ -173,6 +174,25 @@ def _multiplied(result: Meanings, kernel: SourceKernel, operation: str) -> None:
         told = by.op == "number" or (by.op == "symbol" and by.args[0] in OPERATIONS[operation].extents)
         if name not in result.by_symbol and name not in kernel.usual and told:
             result.by_symbol[name] = terms.combined("*", terms.parsed(meant), by)
+
+
+def _in_parts(result: Meanings, kernel: SourceKernel, operation: str) -> None:
+    """What host code divides an extent by for a number of the operation, read off a tensor, is the number of its parts.
+
+    `group = K / scales.size(1)`: along that axis there are K / group scales, whatever else axes may mean.
+    """
+    known = OPERATIONS[operation]
+    read = kernel.machine.extents if kernel.machine is not None else {}
+    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
+        told = None if parameter.pointer or is_real(parameter) else value_for(parameter.name, operation)
+        if told is None or told not in known.parameters or not isinstance(value, Term) or value.op != "//":
+            continue
+        whole, parts = result.card(value.args[0]), value.args[1]
+        is_extent = whole.op == "symbol" and whole.args[0] in known.extents
+        is_read = parts.op == "symbol" and parts.args[0] in read and parts.args[0] not in result.by_symbol
+        if is_extent and is_read:
+            result.by_symbol[parts.args[0]] = terms.combined("ceil_div", whole, terms.symbol(told))
+            result.whole.append((value, terms.symbol(told)))
 
 
 def _elements(result: Meanings, kernel: SourceKernel, operation: str) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.machine import Machine
-from wmmadiag.hostcode.terms import Term
+from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Tensor
 from wmmadiag.ops import OPERATIONS, Assumed, readings
 from wmmadiag.subject.drafts.meanings import Meanings
@@ -56,9 +57,9 @@ def extents(operation: str, role: str, storage: Storage) -> list[tuple[str, Term
     known = OPERATIONS[operation].roles[role]
     flags = {**_defaults(operation), **storage.parameters}
     settings = {
-        name: terms.number(int(str(value) in ("1", "true", "True")))
+        name: terms.number(int(str(value)) if str(value).isdecimal() else int(str(value) in ("true", "True")))
         for name, value in flags.items()
-        if str(value) in ("0", "1", "true", "True", "False")
+        if str(value).isdecimal() or str(value) in ("true", "True", "False")
     }
     shape = {
         letter: terms.replaced(terms.parsed(text), settings)
@@ -72,14 +73,36 @@ def _defaults(operation: str) -> dict[str, str]:
     return {name: str(one.default) for name, one in OPERATIONS[operation].parameters.items() if one.kind == "flag"}
 
 
-def stored(operation: str, roles: Sequence[str], facts: Sequence[Fact]) -> Storage | None:
-    """The first way of storing tensors that agrees with all facts, rather without padded rows; None if none does."""
-    plain = Storage({}, {})
+def numbers_of(result: CardDraft) -> dict[str, str]:
+    """What a draft says of its operation's parameters that are whole numbers: shapes depend on them."""
+    known = OPERATIONS[result.operation].parameters
+    told = {name: text for name, text in result.computes.items() if name in known and known[name].kind == "int"}
+    found: dict[str, Number] = {}
+    for _ in told:  # one may be told by another: `8 / bits`
+        for name, text in told.items():
+            try:
+                number = terms.value(terms.parsed(text), found)
+            except NotWritten:
+                continue
+            if number is not None and number == int(number) > 0:
+                found[name] = int(number)
+    return {name: str(number) for name, number in found.items()}
+
+
+def stored(
+    operation: str, roles: Sequence[str], facts: Sequence[Fact], numbers: Mapping[str, str] = MappingProxyType({})
+) -> Storage | None:
+    """The first way of storing tensors that agrees with all facts, rather without padded rows; None if none does.
+
+    Args:
+        numbers: parameters of the operation that are known.
+    """
+    plain = Storage(numbers, {})
     if all(_agrees(operation, plain, one) for one in facts):
         return plain
     every = [plain]
     for reading in readings(OPERATIONS[operation], Assumed(dict.fromkeys(roles, "f16")), kinds=("storage",), changes=3):
-        given = {name: str(value) for name, value in reading.parameters.items()}
+        given = {**numbers, **{name: str(value) for name, value in reading.parameters.items()}}
         every.append(Storage(given, reading.layouts, reading.name))
         if all(_agrees(operation, every[-1], fact) for fact in facts):
             return every[-1]
