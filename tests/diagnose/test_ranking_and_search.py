@@ -16,7 +16,7 @@ from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS, Effort, effort_named
 from wmmadiag.diagnose.names import NAMES, every_name, name_of
 from wmmadiag.diagnose.operators.roles import ROLES
-from wmmadiag.diagnose.ranking import Ranked, agreeing, changed_tokens, fitted, partly, priors, ranked
+from wmmadiag.diagnose.ranking import Ranked, agreeing, changed_tokens, fitted, partly, ranked
 from wmmadiag.diagnose.search import PARTS, Ledger, Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -88,14 +88,14 @@ def test_a_change_nearer_to_evidence_comes_first(dependences: Dependences) -> No
     near, far = changing(13, "at", "i"), changing(8, "1", "2")
     evidence = suspicion(marks([], None, Place("k.cu", 13)), dependences)
     weights = {"fault:0": 2.0, "fault:never": -1.0}
-    found = ranked(priors([far, near], {"k.cu": parse(KERNEL, "k.cu")}, weights), evidence, weights)
+    found = ranked([far, near], {"k.cu": parse(KERNEL, "k.cu")}, evidence, weights)
     assert [one.change for one in found] == [near, far]
     assert found[0].line == ("k.cu", 13) and found[0].score > found[1].score
 
 
 def test_equally_likely_changes_keep_their_order() -> None:
     changes = [changing(12, "row", name) for name in ("lane", "n", "i")]
-    found = ranked(priors(changes, {"k.cu": parse(KERNEL, "k.cu")}, {}), Suspicion({}), {})
+    found = ranked(changes, {"k.cu": parse(KERNEL, "k.cu")}, Suspicion({}), {})
     assert [one.change for one in found] == changes
 
 

@@ -11,7 +11,7 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts
 from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.operators.registry import changes as changes_of
-from wmmadiag.diagnose.ranking import Ranked, further, priors, ranked
+from wmmadiag.diagnose.ranking import Ranked, further, ranked
 from wmmadiag.diagnose.suspicion import Suspicion, marks, pattern, suspicion
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.processes.collection import paused_collection
@@ -66,8 +66,8 @@ def ranked_changes(
     wider = known is not None
     first = [one.change for one in known] if known is not None else None
     lines = compiled_lines(run)
-    every = priors(list(changes_of(texts, entries, places=places, wider=wider, known=first, compiled=lines)), sources)
-    return sources, ranked(every, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
+    every = list(changes_of(texts, entries, places=places, wider=wider, known=first, compiled=lines))
+    return sources, ranked(every, sources, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
 
 
 def compiled_lines(run: CaseRun) -> Set[Line]:

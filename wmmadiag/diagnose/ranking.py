@@ -39,49 +39,23 @@ _USES = (1, 2, 3, 5, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
-    """A change with what is known of it before any run."""
-
-    change: Change
-    line: Line  # of its first edit
-    score: float  # higher is likelier
-    agreed: bool = False  # it is of a constant that several places are written for, see `sharing`
-    alike: int = 0  # lines on which it does the same, see `agreeing`; 0 where it is one edit
-
-
-@dataclass(frozen=True, slots=True)
 class Ranked:
     """A change with its place and score."""
 
     change: Change
     line: Line  # of its first edit
     score: float  # higher is likelier
-    agreed: bool = False  # as `Prior` has them
-    alike: int = 0
+    agreed: bool = False  # it is of a constant that several places are written for, see `sharing`
+    alike: int = 0  # lines on which it does the same, see `agreeing`; 0 where it is one edit
     apart: bool = False  # it turned out to need a text of its own
 
 
-def priors(
-    changes: Sequence[Change], sources: Mapping[str, Source], weights: Mapping[str, float] | None = None
-) -> list[Prior]:
-    """The changes, in the order given, each with how likely it is by itself."""
-    used = weights if weights is not None else fitted()
-    sharing = Sharing(sources)
-    shares = _shares(changes, used)
-    return [
-        Prior(
-            change,
-            line,
-            shares.get(change.operator, 0.0) + sum(used.get(word, 0.0) for word in words),
-            sharing.agreed(change),
-            agreeing(sources, change),
-        )
-        for change, line, words in described(changes, sources)
-    ]
-
-
 def ranked(
-    known: Sequence[Prior], suspicion: Suspicion, weights: Mapping[str, float] | None = None, less: float = 0.0
+    changes: Sequence[Change],
+    sources: Mapping[str, Source],
+    suspicion: Suspicion,
+    weights: Mapping[str, float] | None = None,
+    less: float = 0.0,
 ) -> list[Ranked]:
     """The changes, the likeliest first; equally likely ones in the order given.
 
@@ -89,14 +63,25 @@ def ranked(
         less: what is added to every score.
     """
     used = weights if weights is not None else fitted()
+    sharing = Sharing(sources)
+    shares = _shares(changes, used)
 
     @cache  # many changes are of one line and role
     def near(line: Line, role: str) -> float:
-        return less + sum(used.get(word, 0.0) for word in seen_near(suspicion, line, role))
+        return sum(used.get(word, 0.0) for word in seen_near(suspicion, line, role))
 
     found = [
-        Ranked(one.change, one.line, one.score + near(one.line, one.change.role), one.agreed, one.alike)
-        for one in known
+        Ranked(
+            change,
+            line,
+            less
+            + shares.get(change.operator, 0.0)
+            + sum(used.get(word, 0.0) for word in words)
+            + near(line, change.role),
+            sharing.agreed(change),
+            agreeing(sources, change),
+        )
+        for change, line, words in described(changes, sources)
     ]
     return sorted(found, key=lambda one: -one.score)
 

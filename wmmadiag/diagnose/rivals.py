@@ -14,7 +14,7 @@ from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.operators.places import Range
-from wmmadiag.diagnose.ranking import Ranked, priors, ranked, tokens_of
+from wmmadiag.diagnose.ranking import Ranked, ranked, tokens_of
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.waste import meeting_lines
@@ -40,7 +40,7 @@ def rivals_beside(
     """
     right = [one.ranked for one in tried if one.outcome.verdict == "right"][:_NEAREST]
     made = [other for one in right for other in where_made(sources, one.change)]
-    rest = ranked(priors(made, sources), suspicion_of(base.run, base.followed, sources)) if made else []
+    rest = ranked(made, sources, suspicion_of(base.run, base.followed, sources)) if made else []
     if right and not found.ledger.spent:
         rest += _nearby(found, base, sources, right, order, {one.ranked.change for one in tried})
     return _tried(found, base, rest)

@@ -177,11 +177,11 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
         total = sum(_likelihood(one, best) for one in waiting)
         held = [one.ranked for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
         # What is written for a constant that several places agree on may be what is wrong.
-        weighed = [(one, _ALIKE if one.alike > 1 else 1.0) for one in _hinted(held, own, ledger.partly, apart)]
+        weighed = [(one, _ALIKE if one.alike > 1 else 1.0) for one in _hinted(held, own, ledger.partly)]
         right = sum(share * _likelihood(one, best) for one, share in weighed)
     weight = by_chance() * total
     ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
-    again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly, apart)}
+    again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
     return _ordered([replace(one, ranked=again[one.ranked.change]) for one in outcomes])
 
 
