@@ -67,6 +67,8 @@ def test_what_is_in_no_instantiation_is_not_changed() -> None:
 
 def test_everything_is_changed_where_nothing_is_known_of_the_program() -> None:
     assert {3, 8, 23, 25, 28} <= changed_lines("k<2>", set())
+    of_another_text = {(file, line + 1000) for file, line in lines("k<2>")} | {(FILE, 3)}
+    assert {3, 8, 23, 25, 28} <= changed_lines("k<2>", of_another_text)
 
 
 def test_what_the_compiler_must_know_is_compiled_as_a_text_of_its_own() -> None:

@@ -28,12 +28,15 @@ class Instantiated:
 
     Args:
         lines: those, by the path that messages show; none where it is not known.
+        kernels: where none of them has a line, the lines are of another text (`#line`), and nothing is known.
     """
 
-    def __init__(self, lines: Iterable[Line]) -> None:
+    def __init__(self, lines: Iterable[Line], kernels: Iterable[tuple[Unit, Function]]) -> None:
         self._lines: dict[str, list[int]] = {}
         for file, number in sorted(set(lines)):
             self._lines.setdefault(file, []).append(number)
+        if not any(self._made(unit.file, one.node) for unit, one in kernels):
+            self._lines = {}
 
     def chosen(self, named: list[tuple[Unit, Function]]) -> list[tuple[Unit, Function]]:
         """Of functions of one name those that are in the program, and those that the compiler runs; a function that has
@@ -74,3 +77,11 @@ def _branches(node: Node) -> Iterator[Node]:
 def within(spans: Iterable[Span], start: int, end: int) -> bool:
     """Whether a part of a text lies in one of some others."""
     return any(first <= start and end <= last for first, last in spans)
+
+
+def outside(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
+    """What is left of a part of a text without some others in it, which are in its order."""
+    for first, last in spans:
+        yield start, first
+        start = last
+    yield start, end

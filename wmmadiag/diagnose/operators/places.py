@@ -19,7 +19,7 @@ from wmmadiag.csource.types import FLOAT, INTEGER, UNKNOWN, Type, Types
 from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import TextEdit, Texts
 from wmmadiag.diagnose.operators import ordering, roles
-from wmmadiag.diagnose.operators.instantiated import Instantiated, Span, within
+from wmmadiag.diagnose.operators.instantiated import Instantiated, Span, outside, within
 from wmmadiag.diagnose.operators.model import Body, Expression, Statement, Unit
 from wmmadiag.diagnose.operators.reading import BodyReader, returned
 
@@ -137,7 +137,7 @@ def program(
     Raises:
         ValueError: no file defines one of them.
     """
-    return _Reaching(texts, entry, Instantiated(compiled)).program(None if ranges is None else tuple(ranges))
+    return _Reaching(texts, entry, compiled).program(None if ranges is None else tuple(ranges))
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class _NamedConstant:
 
 
 class _Reaching:
-    def __init__(self, texts: Texts, entry: str | tuple[str, ...], instantiated: Instantiated) -> None:
+    def __init__(self, texts: Texts, entry: str | tuple[str, ...], compiled: Iterable[Line]) -> None:
         self.texts = texts
         # The kernels by their names, with their arguments: types whose calls no text of the sources names.
         self.entries: dict[str, list[bytes]] = {}
@@ -174,6 +174,8 @@ class _Reaching:
         for unit, each in zip(self.units, self.declared, strict=True):
             self._names_of(unit, each)
         # Of functions of one name those that the program has, with what was left out of them.
+        kernels = itertools.chain.from_iterable(self.functions.get(name, ()) for name in self.entries)
+        instantiated = Instantiated(compiled, (one for one in kernels if one[1].kernel))
         self.made = {
             name: [(unit, one, instantiated.left_out(unit, one)) for unit, one in instantiated.chosen(listed)]
             for name, listed in self.functions.items()
@@ -299,11 +301,8 @@ class _Reaching:
     def _texts_of(self, name: str) -> Iterator[bytes]:
         yield from self.entries.get(name, ())
         for unit, function, left_out in self.made.get(name, ()):
-            text, start = unit.source.code.code, function.start
-            for first, last in left_out:
-                yield text[start:first]
-                start = last
-            yield text[start : function.node.end_byte]
+            for first, last in outside(left_out, function.start, function.node.end_byte):
+                yield unit.source.code.code[first:last]
         if name in self.macros:
             yield self.macros[name][1].body.encode()
         for one in self.constants.get(name, ()):
