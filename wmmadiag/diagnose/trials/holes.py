@@ -77,6 +77,15 @@ class Sketch:
     holes: tuple[tuple[Hole, ...], ...]
     fillings: tuple[tuple[Filling, ...], ...]
 
+    def wanted(self, has: Mapping[int, frozenset[int]]) -> list[tuple[int, Filling]]:
+        """The fillings, each with its hole, that a program has the slots for; `has`: those of each hole in it."""
+        return [
+            (hole, filling)
+            for hole, fillings in enumerate(self.fillings)
+            for filling in fillings
+            if hole in has and (filling[0] == TIMES or has[hole].issuperset(filling[1:]))
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Filled:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 
-from wmmadiag.diagnose.changes import Change, together
+from wmmadiag.diagnose.changes import Change, Texts, together
 from wmmadiag.diagnose.trials.schemata import selector_of
 from wmmadiag.diagnose.trials.team import Part
 
@@ -15,6 +15,15 @@ _HALVES = 64
 """From twice so many changes on there are two programs, for two processes."""
 APART = 16
 """Changes that are compiled each as a text of its own, of one part of the work."""
+SMALL_APART, _LARGE = 6.0, 25_000
+"""How much more a change costs that is compiled as a text of its own (24 ms for 4, SGEMM with 20 KB of source, one
+core), and bytes of source from which on it costs yet more: all of it is read each time (FlashInfer's prefill, 590 KB:
+2.5 s, as much as 150 that share a program)."""
+
+
+def cost_apart(texts: Texts) -> float:
+    """How much more a change of a source costs that is compiled as a text of its own than one that shares a program."""
+    return SMALL_APART * max(1.0, sum(map(len, texts.values())) / _LARGE)
 
 
 def parts(

@@ -13,10 +13,10 @@ from wmmadiag.diagnose.changes import Change, Texts, applied, together
 from wmmadiag.diagnose.trials.compiled import Kernels, Program
 from wmmadiag.diagnose.trials.complaints import complaints_left
 from wmmadiag.diagnose.trials.expected import expected_of
-from wmmadiag.diagnose.trials.holes import TIMES, UNMADE, Filled, Sketch, selector
+from wmmadiag.diagnose.trials.holes import UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.parted import Ran, parted
-from wmmadiag.diagnose.trials.parts import packed, parts, selected
+from wmmadiag.diagnose.trials.parts import SMALL_APART, cost_apart, packed, parts, selected
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
@@ -33,10 +33,6 @@ from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 from wmmadiag.subject.together import placed
 from wmmadiag.subject.verdict import expectation
 
-_APART, _LARGE = 6.0, 25_000
-"""How much more a change costs that is compiled as a text of its own (24 ms for 4, SGEMM with 20 KB of source, one
-core), and bytes of source from which on it costs yet more: all of it is read each time (FlashInfer's prefill, 590 KB:
-2.5 s, as much as 150 that share a program)."""
 _SHARED = 48
 """Fewer changes are tried in this process alone."""
 _AGAIN = 10
@@ -143,11 +139,6 @@ class TrialBench:
         return self.reference.strays
 
     @property
-    def instructions(self) -> tuple[int, ...]:
-        """Warp instructions of each block of the kernel as it is, compiled as the trials are."""
-        return self._base.instructions
-
-    @property
     def compilations(self) -> int:
         """How many programs were compiled since the bench was made."""
         return self._programs.compilations
@@ -201,7 +192,7 @@ class TrialBench:
     @property
     def cost_apart(self) -> float:
         """How much more a change costs that is compiled as a text of its own than one that shares a program."""
-        return _APART * max(1.0, sum(map(len, self.texts.values())) / _LARGE)
+        return cost_apart(self.texts)
 
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         """Try changes, each alone.
@@ -214,7 +205,7 @@ class TrialBench:
         Returns:
             One outcome per change, in their order.
         """
-        defers = defers and self.cost_apart > _APART
+        defers = defers and self.cost_apart > SMALL_APART
         found = self._tried(list(parts(changes, looks, defers=defers, alone=self._deferred)), len(changes))
         self._deferred |= {change for change, one in found.items() if one.verdict == "deferred"}
         return [found[change] for change in changes]
@@ -355,12 +346,7 @@ class TrialBench:
     def try_sketch(self, sketch: Sketch) -> Filled:
         """Try what may stand in the holes of one program."""
         kernels, has = self._programs.with_holes(sketch.holes)
-        wanted = [
-            (hole, filling)
-            for hole, fillings in enumerate(sketch.fillings)
-            for filling in fillings
-            if hole in has and (filling[0] == TIMES or has[hole].issuperset(filling[1:]))
-        ]
+        wanted = sketch.wanted(has)
         if kernels is None or not wanted:
             return Filled(0, 0, [])
         selectors = [selector(*one) for one in wanted]
