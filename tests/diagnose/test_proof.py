@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
 
-from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed
+from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import overlaps, rearranged, repeats, strays, twice
-from wmmadiag.diagnose.meeting import function_at
 from wmmadiag.diagnose.proof import (
-    also_in,
     counted_twice,
     disturbed,
-    moves_what_is_put_in,
     names_registers,
     said_elsewhere,
     unfit,
-    waits_apart,
 )
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
@@ -37,11 +28,9 @@ from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.team import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
-from wmmadiag.diagnose.watched import LineShift, all_bytes, all_touched, fresh, touched_by, watched
-from wmmadiag.emulator.observer import AccessKind
+from wmmadiag.diagnose.watched import all_bytes, all_touched, fresh, touched_by, watched
 from wmmadiag.place import Place
 from wmmadiag.subject.bench import CaseRun, Workbench
-from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.card_files.read import load_card
 
@@ -114,27 +103,6 @@ def test_what_is_added_to_what_holds_it_counts_twice() -> None:
     assert not counted_twice(*made_of(b"first + n", "first + n + t"))  # another function's n is made of t
 
 
-def test_a_barrier_moved_is_no_other_answer_than_one_put_in() -> None:
-    text = b"__syncthreads();\nfill();\n__syncwarp();\nread();\n"
-    sources = {"k.cu": parse(text, "k.cu")}
-
-    def change(*edits: tuple[bytes, str], kind: str = "statement", role: str = "barrier") -> Change:
-        made = tuple(TextEdit("k.cu", at := text.index(old), at + (0 if new else len(old)), new) for old, new in edits)
-        return Change("test", made, kind, role, "")  # type: ignore[arg-type]
-
-    put_in = change((b"__syncwarp", "__syncthreads();\n"), kind="insertion")
-    moved = change((b"__syncthreads();", ""), (b"read", "__syncthreads();\n"))
-    assert moves_what_is_put_in(sources, moved, put_in)
-    others = [
-        change((b"__syncwarp();", ""), (b"read", "__syncwarp();\n")),  # another one
-        change((b"fill();", ""), (b"read", "fill();\n"), role="statement"),
-        change((b"__syncthreads();", "")),
-        change((b"fill();", ""), (b"read", "__syncthreads();\n")),
-    ]
-    assert not any(moves_what_is_put_in(sources, one, put_in) for one in others)
-    assert not moves_what_is_put_in(sources, moved, moved)
-
-
 def test_registers_exchanged_are_told_from_other_arguments() -> None:
     assert names_registers(*made_of(b"b[0]|b[1]", "b[1]|b[0]", role="argument"))
     assert not names_registers(*made_of(b"n|at", "at|n", role="argument"))
@@ -198,22 +166,6 @@ def test_a_tolerance_is_said_of_the_cards_own_inputs(tmp_path: Path, atol: str, 
     assert unfit(bench, [case], found) == where
 
 
-def test_what_a_warp_stores_for_nothing_is_seen() -> None:
-    """Half of the warps add up what nobody takes from them; the right kernel, ragged edges and all, has none such."""
-    card = load_card(Path(__file__).parent / "blind3/gptq_linear.toml")
-    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "none", None, "", None)
-    text = bench.source.read_text("utf-8")
-    found = []
-    for change in ("", " + partial[1][r][c]"):
-        texts = {bench.source.resolve(): text.replace(change, "")} if change else {}
-        run = bench.run(bench.cases()[0], texts)
-        kernel = emulator_of(run.kernel) if run.kernel is not None else None
-        assert kernel is not None
-        found.append(unread((kernel, bind(card, case, bench.variant, seed=0, inputs="")) for case in bench.cases()))
-    line = text[: text.index("store_matrix_sync(&partial")].count("\n") + 1
-    assert found[0] is None and found[1] is not None and (found[1].place.line, found[1].warp) == (line, 2)
-
-
 def test_what_no_instantiation_reads_is_seen() -> None:
     """Each case compiles the template with a rank of its own; with one half of the sums left out nobody reads them."""
     card = load_card(Path(__file__).parent / "blind37/lora_backward.toml")
@@ -228,146 +180,6 @@ def test_what_no_instantiation_reads_is_seen() -> None:
         found.append(unread((kernel, case) for kernel, case in ran if kernel is not None))
     line = text[: text.index("store_matrix_sync(s_part")].count("\n") + 1
     assert found[0] is None and found[1] is not None and (found[1].place.line, found[1].warp) == (line, 2)
-
-
-SUMS = """extern "C" __global__ void sums(const float* x, float* y, int n)
-{
-    volatile __shared__ float part[64];
-    __shared__ float beside[64];
-    part[threadIdx.x] = 0.0f;
-    beside[threadIdx.x] = 0.0f;
-    for (int i = threadIdx.x; i < n; i += 64) part[threadIdx.x] += x[i];
-    for (int i = threadIdx.x; i < n / 2; i += 64) beside[threadIdx.x] += part[i % 64];
-    y[threadIdx.x] = part[threadIdx.x] + beside[threadIdx.x];
-}
-"""
-SUMS_CARD = """format = 1
-name = "sums"
-source = "sums.cu"
-entry = "sums"
-arguments = [
-  { name = "x", role = "x", dtype = "f32", shape = ["N"] },
-  { name = "y", role = "y", dtype = "f32", shape = [64], direction = "out" },
-  { name = "n", dtype = "s32", value = "N" },
-]
-launch = { grid = 1, block = 64 }
-computes = { python = "sums.py:sums" }
-cases = [{ name = "small", N = 256 }]
-"""
-
-
-def both_watched(folder: Path, text: str, old: str, new: str) -> tuple[Any, Any, LineShift]:
-    """What a kernel and the changed one do to memory, their arrays, and which line is which."""
-    (folder / "sums.cu").write_text(text, "utf-8")
-    (folder / "sums.toml").write_text(SUMS_CARD, "utf-8")
-    (folder / "sums.py").write_text("def sums(inputs, symbols):\n    return inputs['x'][:64]\n", "utf-8")
-    card = load_card(folder / "sums.toml")
-    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "none", None, "", None)
-    assert text.count(old) == 1
-    changed = text.replace(old, new)
-    case = bench.cases()[0]
-    watches, extents = [], []
-    for made in (text, changed):
-        run = bench.run(case, {bench.source.resolve(): made})
-        kernel = emulator_of(run.kernel) if run.kernel is not None else None
-        assert kernel is not None
-        bound = bind(card, case, bench.variant, seed=0, inputs="")
-        watches.append(watched(bound, kernel, [0]))
-        extents.append(kernel.named_memory(bound.launch))
-    return tuple(watches), tuple(extents), LineShift({str(bench.source.resolve()): (text, changed)})
-
-
-STAGED = """extern "C" __global__ void sums(const float* x, float* y, int n) {
-    __shared__ float part[64];
-    part[threadIdx.x] = x[threadIdx.x];
-    __syncthreads();
-    y[threadIdx.x] = part[63 - threadIdx.x];
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [
-        ("x[threadIdx.x]", "x[threadIdx.x ^ 1]", 3),
-        ("x[threadIdx.x]", "x[threadIdx.x + 64]", 0),
-        ("part[threadIdx.x] = x[threadIdx.x]", "part[threadIdx.x ^ 1] = x[threadIdx.x ^ 1]", 0),
-        ("part[63 - threadIdx.x]", "part[threadIdx.x]", 0),
-        ("[threadIdx.x] = x[threadIdx.x];", "[threadIdx.x] = x[threadIdx.x] + 1.0f;", 0),
-    ],
-    ids=["in another order", "other elements", "other places, too", "the reader", "nothing"],
-)
-def test_the_same_elements_in_another_order_are_between_who_fills_and_who_reads(
-    tmp_path: Path, old: str, new: str, line: int
-) -> None:
-    (before, after), _, lines = both_watched(tmp_path, STAGED, old, new)
-    found = rearranged(before, after, lines)
-    assert (found.line if found is not None else 0) == line
-
-
-TWO_WARPS = """extern "C" __global__ void sums(const float* x, float* y, int n) {
-    __shared__ float part[128];
-    for (int i = threadIdx.x; i < 128; i += 64) part[i] = x[i];
-    __syncthreads();
-    y[threadIdx.x] = part[127 - threadIdx.x];
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("new", "line"),
-    [
-        ("for (int i = threadIdx.x; i < 128; i += 64) part[i] = x[i] + 0.0f;", 0),
-        ("for (int i = threadIdx.x % 32; i < 128; i += 32) part[i] = x[i];", 3),
-        ("for (int i = threadIdx.x % 32; i < 96; i += 32) part[threadIdx.x + i] = x[i];", 0),  # in part
-        ("part[0] = x[n];", 0),  # one number for all
-    ],
-    ids=["each its own", "both all", "both some", "one number"],
-)
-def test_what_two_warps_store_alike_one_would_do(tmp_path: Path, new: str, line: int) -> None:
-    old = "for (int i = threadIdx.x; i < 128; i += 64) part[i] = x[i];"
-    (_, after), _, _ = both_watched(tmp_path, TWO_WARPS, old, new)
-    found = twice(after)
-    assert (found.line if found is not None else 0) == line
-
-
-def test_blocks_that_store_the_same_bytes_did_not_before() -> None:
-    def stored(*first: int) -> Any:
-        """One store of 32 numbers of each block, from these addresses on."""
-        events = {
-            block: {
-                ("k.cu", 3): [
-                    (0, 1, AccessKind.STORE, 2**32 - 1, 4, (start + 4 * np.arange(32, dtype=np.uint64)).tobytes())
-                ]
-            }
-            for block, start in enumerate(np.array(first, np.uint64))
-        }
-        return SimpleNamespace(events=events, placed=lambda places: places)
-
-    assert overlaps(stored(0, 128), stored(0, 96)) == 32
-    assert overlaps(stored(0, 96), stored(0, 96)) == overlaps(stored(0, 96), stored(0, 128)) == 0
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "again", "into"),
-    [
-        ("x[i];", "x[i / 2];", "", ""),
-        ("i += 64) part", "i += 32) part", "global", ""),
-        ("i < n / 2; i += 64", "i < n / 2; i += 32", "shared", ""),
-        ("i < n; i += 64", "i < n / 2; i += 64", "", ""),
-        ("part[threadIdx.x] = 0.0f", "part[2 * threadIdx.x] = 0.0f", "", "beside"),
-    ],
-    ids=["others", "all twice", "values twice", "fewer", "over the end"],
-)
-def test_a_kernel_that_does_more_than_it_must_was_meant_otherwise(
-    tmp_path: Path, old: str, new: str, again: str, into: str
-) -> None:
-    (before, after), extents, lines = both_watched(tmp_path, SUMS, old, new)
-    assert repeats(before, after) == again
-    found = strays(before, after, lines, extents)
-    assert (found[1] if found is not None else "") == into
-    if found is not None:
-        assert found[0].line == 5
 
 
 def test_mixed_sizes_are_those_of_other_cases_one_at_a_time() -> None:
@@ -415,36 +227,6 @@ def test_barriers_that_order_the_same_two_accesses_are_one_answer() -> None:
     cases = sorted(bench.cases(), key=lambda case: baseline[case.name].passed)
     (found,) = confirmed(bench, cases, baseline, tried, {str(bench.source): text}, 8)
     assert found.right and found.tried == tried[1] and found.alike == (tried[2], tried[0])
-
-
-def test_a_barrier_in_a_function_waits_as_often_as_it_is_called() -> None:
-    text = b"""__device__ void once() { int a; }
-__device__ void twice() { int c; }
-__device__ void inner() { int b; }
-__device__ void often() { inner(); }
-__global__ void k() { once(); twice(); twice(); for (int i = 0; i < 2; ++i) { often(); while (i < 1) inner(); } }
-"""
-    sources = {"k.cu": parse(text, "k.cu")}
-    places = ("int a", "int b", "int c", "once();")
-    found = {name: _done(sources, "k.cu", text.index(name.encode()), 4) for name in places}
-    assert found == {"int a": 1, "int b": 16 + 16 * 16, "int c": 2, "once();": 1}
-
-
-def test_a_barrier_in_a_lambda_waits_as_often_as_that_is_called() -> None:
-    text = b"""__global__ void k(int n) {
-    auto put = [&](int where) { for (int j = 0; j < 4; ++j) { int a; } int b; };
-    put(0);
-    for (int i = 0; i < n; ++i) { put(i); int c; }
-    [] { int d; }();
-}
-"""
-    sources = {"k.cu": parse(text, "k.cu")}
-    found = {
-        name: _done(sources, "k.cu", text.index(name.encode()), 4) for name in ("int a", "int b", "int c", "int d")
-    }
-    assert found == {"int a": 16 * 17, "int b": 17, "int c": 16, "int d": 1}
-    assert function_at(sources, "k.cu", text.index(b"int b")) == "put"
-    assert function_at(sources, "k.cu", text.index(b"int d")) == "k"
 
 
 def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
@@ -522,48 +304,3 @@ def test_what_is_done_to_the_same_thing_elsewhere_may_stand_at_the_wrong_place(t
     data = b"arrive(&empty);\n__syncthreads();\nload();\n"
     change = Change("made", (TextEdit("k.cu", len(data), len(data), f"{text}\n"),), "insertion", "arrive", text)
     assert said_elsewhere({"k.cu": parse(data, "k.cu")}, change) == where
-
-
-def test_a_wait_in_what_is_called_for_one_of_two_accesses_is_perhaps_the_callers() -> None:
-    text = (
-        b"__device__ void put(float* s) { *s = 1; }\n__global__ void k(float* s) {\n    put(s);\n    s[1] = s[0];\n}\n"
-    )
-    sources = {"k.cu": parse(text, "k.cu")}
-    caller = Place("k.cu", 3, 1, "k(float*)")
-    race = Finding(
-        "races",
-        "read-write",
-        Level.ERROR,
-        "",
-        Place("k.cu", 1, 1, "put(float*)", caller),
-        Place("k.cu", 4, 1, "k(float*)"),
-    )
-    first: Any = SimpleNamespace(findings=[race])
-
-    def before(piece: bytes) -> Change:
-        at = text.index(piece)
-        return Change("made", (TextEdit("k.cu", at, at, "__syncthreads();"),), "insertion", "barrier", "")
-
-    assert waits_apart(sources, first, before(b"*s = 1")) == "k"
-    assert waits_apart(sources, first, before(b"put(s);")) == ""
-
-
-BARRIERS = b"""__device__ void first(float* s) { s[1] = 1; }
-__global__ void k(float* s) {
-    first(s);
-    s[2] = s[1];
-    s[3] = s[2];
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("places", "where"),
-    [([b"s[2] =", b"s[3] ="], ""), ([b"s[2] =", b"s[1] = 1"], "first"), ([b"s[1] = 1", b"s[2] ="], "k")],
-)
-def test_order_that_another_function_makes_as_well_is_perhaps_its_own(places: list[bytes], where: str) -> None:
-    sources = {"k.cu": parse(BARRIERS, "k.cu")}
-    made = [TextEdit("k.cu", at, at, "__syncthreads();") for at in map(BARRIERS.index, places)]
-    best, other = (Change("barrier_more", (one,), "insertion", "barrier", "") for one in made)
-    tried = [Tried(Ranked(one, ("k.cu", 1), 0.0), Outcome(one, "right", 1)) for one in (best, other)]
-    assert also_in(sources, Confirmed(tried[0], {}, (), 0.0, (tried[1],))) == where

@@ -3,44 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from host_launches import KERNEL, launched, ran, shown, told
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.events import HostLaunch, Product
-from wmmadiag.hostcode.host import runs
-from wmmadiag.hostcode.program import read_program
 from wmmadiag.hostcode.types import is_open
 from wmmadiag.hostcode.values import Pointer, Struct
-
-KERNEL = """
-template <int BM, typename T> __global__ void mm(const T* A, const T* B, float* C, int M, int N, int K) {}
-"""
-
-
-def ran(tmp_path, text, include_paths=(), answer=None):
-    path = tmp_path / "k.cu"
-    path.write_text(text)
-    return runs(read_program(text, path.as_posix(), include_paths, {}), answer)
-
-
-def launched(tmp_path, text, **options):
-    return [(launch, run.machine) for run in ran(tmp_path, text, **options) for launch in run.launches]
-
-
-def told(value):
-    if isinstance(value, Struct):
-        return [told(cell.value) for cell in value.members.values()]
-    return terms.text(value) if isinstance(value, terms.Term) else value
-
-
-def shown(launch, machine):
-    """Kernel, grid, block and shared bytes, with numbers in the place of what has usual values."""
-    by = {name: terms.number(value) for name, value in machine.usual.items()}
-
-    def plain(value):
-        return terms.text(terms.replaced(value, by))
-
-    grid, block = ([plain(cell.value) for cell in shape.members.values()] for shape in (launch.grid, launch.block))
-    return f"{launch.kernel.name}<{', '.join(launch.kernel.arguments)}>", grid, block, plain(launch.shared)
 
 
 @pytest.mark.parametrize(
@@ -101,30 +69,6 @@ def test_every_case_of_a_switch_and_the_facts_that_lead_there(tmp_path):
     assert [shown(*one)[0] for one in found] == ["mm<16, half>", "mm<32, half>"]
     facts = {terms.text(term): holds for term, holds in found[1][0].facts}
     assert facts == {"n % 64 != 0": False, "which == 1": True}
-
-
-BLOCKS = """void run(half* a, half* b, float* c, int m, int n, int k) {
-  int threads = 32, log2 = 0;
-  while (threads < n / 2) threads *= 2;
-  while ((1 << log2) < n) ++log2;
-  %s
-  mm<64, half><<<m, threads, log2 * 4>>>(a, b, c, m, n, k);
-}"""
-
-
-@pytest.mark.parametrize(("before", "supposed"), [("", {"n"}), ("assert(m %% 4 == 0);", {"n"})])
-def test_a_loop_that_doubles_runs_for_one_size(tmp_path, before, supposed):
-    ((launch, machine),) = launched(tmp_path, KERNEL + BLOCKS % before)
-    assert shown(launch, machine)[1:] == (["m", "1", "1"], ["128", "1", "1"], "32")
-    assert machine.supposed == supposed and machine.usual["n"] == 256
-
-
-def test_a_loop_that_counts_supposes_nothing(tmp_path):
-    text = (
-        "void run(half* a, half* b, float* c, int m, int n, int k) { int s = 0; for (int i = 0; i < n; ++i) s += i;\n"
-    )
-    ((_, machine),) = launched(tmp_path, KERNEL + text + "mm<64, half><<<m, 128>>>(a, b, c, m, n, k); }")
-    assert not machine.supposed
 
 
 def test_each_instantiation_of_one_launch_is_seen(tmp_path):
@@ -251,50 +195,6 @@ def test_what_only_the_compiler_knows_is_asked_once(tmp_path):
     machine.settle()
     assert asked == ["sizeof(Smem)"]
     assert (machine.known(first.shared), machine.known(second.shared)) == (8192, 4096)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "void run(int n) { while (true) { n = n * 2; } k<<<n, 1>>>(); }",
-        "void run(int n) { run(n + 1); k<<<n, 1>>>(); }",
-        "void run(int n) { for (;;) { k<<<n, 1>>>(); } }",
-        "template <int N> struct A { static constexpr int v = A<N - 1>::v; }; void run() { k<<<A<9>::v, 1>>>(); }",
-        "void run() { k<<<(1 / 0), 1 << 400>>>(); }",
-        "void run( { k<<<1, >>>(",
-    ],
-)
-def test_host_code_that_never_ends_or_is_none_ends_here(tmp_path, text):
-    assert ran(tmp_path, "__global__ void k() {}\n" + text) is not None
-
-
-def test_a_sum_of_a_loop_goes_on_to_another_variable(tmp_path):
-    text = KERNEL + (
-        "void run(half* a, float* c, float* s, int n) { double sum = 0, last = 0;\n"
-        "  for (int i = 0; i < n; i++) { sum += s[i] = expf(s[i]); last = sum; }\n"
-        "  mm<64, half><<<n, 32>>>(a, a, c, n, n, n); }\n"
-    )
-    ((launch, machine),) = launched(tmp_path, text)
-    assert shown(launch, machine)[1:3] == (["n", "1", "1"], ["32", "1", "1"])
-
-
-def test_loops_of_the_host_are_sums_over_their_indices(tmp_path):
-    text = (
-        "__global__ void k() {}\n"
-        "void reference(const float* A, const half* B, float* C, int M, int N, int K) {\n"
-        "  for (int i = 0; i < M; ++i) for (int j = 0; j < N; ++j) { float s = 0.f;\n"
-        "    for (int k = 0; k < K; ++k) s += A[i * K + k] * (float)B[j * K + k];\n"
-        "    C[i * N + j] = 2.f * s; } k<<<1, 1>>>(); }\n"
-    )
-    machine = ran(tmp_path, text)[0].machine
-    ((buffer, place, value),) = machine.stores
-    assert buffer.name == "C" and terms.text(place) == "index_1 * N + index_2"
-    (total,) = [one for one in value.args if one.op == "+"]
-    added = total.args[1]
-    assert added.op == "sum" and terms.text(added.args[0]) == "index_3"
-    first, second = added.args[1].args
-    assert [machine.loads[one.args[0]].name for one in (first, second)] == ["A", "B"]
-    assert terms.text(second.args[1]) == "index_2 * K + index_3"
 
 
 @pytest.mark.parametrize(
