@@ -99,13 +99,34 @@ int main() {
 
 @pytest.mark.parametrize(
     ("status", "code", "told"),
-    [("return 1", 0, "ok by the program's own comparison"), ("break", 3, "its exit status is 0 where its kernels do")],
+    [
+        ("return 1", 0, "ok by the program's own comparison"),
+        ("break", 3, "its exit status is 0 where its kernels do"),
+        ('{ printf("FAILED\\n"); break; }', 0, "ok by the program's own comparison"),
+    ],
 )
 @pytest.mark.slow
 def test_a_program_is_right_only_if_it_would_say_otherwise(tmp_path, capsys, status, code, told):
     (tmp_path / "scramble.cu").write_text(SOURCE.replace("STATUS", status))
     assert main(["check", str(tmp_path / "scramble.cu")]) == code
     assert told in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_kernel_that_its_program_calls_as_a_function_is_no_wrong_one(tmp_path, capsys):
+    path = tmp_path / "scramble.cu"
+    path.write_text(SOURCE.replace("STATUS", "return 1").replace("return 0;", "scramble(dx, dkey, 100); return 0;"))
+    assert main(["check", str(path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "warning [launch]" in told and "a kernel is called as a function is" in told
+
+
+@pytest.mark.slow
+def test_a_program_that_prints_a_word_for_wrong_makes_no_kernel_right(tmp_path, capsys):
+    path = tmp_path / "scramble.cu"
+    path.write_text(SOURCE.replace("STATUS", 'printf("FAILED\\n"); break').replace("+ i;\n}", "+ 2 * i;\n}"))
+    assert main(["check", str(path)]) == 3
+    assert "its exit status is 0, and it prints that something is wrong" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 Each launch is judged as the operation that its kernel was taken for, where it was; else the program's own comparison
 decides, if it makes one: then its exit status is another one where its kernels do nothing, and where they do half of
-what they do. Both are said.
+what they do, or it prints otherwise whether all is right. Both are said.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.cli.arguments import definitions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.programs.kernel_names import base_name
+from wmmadiag.programs.own_words import says_right, says_wrong
 
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompileOptions
@@ -44,7 +45,8 @@ class ProgramCheck:
     why: str = ""
     # by the captured launch that they are about: as the operation that its kernel was taken for
     judged: list[tuple[str, TaskOutcome]] = field(default_factory=list)
-    # whether it ends with another exit status where its kernels do nothing, and half; None where that was not tried
+    # whether it says otherwise, by its exit status or in words, where its kernels do nothing, and half; None where that
+    # was not tried
     compares: bool | None = None
     partly: bool = False  # whether it does where they do nothing, and not where they do half: it looks at a part alone
     compared: str = ""  # the kernel that did nothing then, "" for all of them
@@ -190,7 +192,8 @@ def check_program(
             use_cache=not args.no_cache, instructions=args.budget_instructions or 0,
         )  # fmt: skip
         if ran is None or ran.result is None:
-            made.result = run_program(program, spec, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
+            ran_so = run_program(program, spec, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
+            made.result = _of_what_it_launches(ran_so)
         else:
             made.result, made.compares = ran.own or ran.result, ran.compares if ran.compared == own else None
     except WmmadiagError as error:
@@ -208,7 +211,7 @@ def check_program(
         # Without any kernel there may be nothing to compare: inputs are made by kernels, too.
         for kernel in (own or "*", *([] if own else _taken(outcome, made.result))):
             idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel)
-            made.compares, made.partly = _compares(program, idle, name, [], made.result.status, limit)
+            made.compares, made.partly = _compares(program, idle, name, [], made.result, limit)
             made.compared = kernel.strip("*")
             if made.compares or made.partly:
                 break
@@ -222,18 +225,38 @@ def check_program(
     return made
 
 
+def _of_what_it_launches(result: ProgramResult) -> ProgramResult:
+    """The result, in which a kernel that is called as a function is no error: it says nothing of what is launched."""
+    found = [
+        replace(one, finding=replace(one.finding, level="warning"))
+        if (one.finding.check, one.finding.kind) == ("launch", "called")
+        else one
+        for one in result.found
+    ]
+    return replace(result, found=found)
+
+
 def _compares(
-    program: BuiltProgram, idle: ProgramSpec, name: str, words: list[str], status: int, seconds: float
+    program: BuiltProgram, idle: ProgramSpec, name: str, words: list[str], own: ProgramResult, seconds: float
 ) -> tuple[bool, bool]:
-    """Whether a program ends otherwise where kernels do nothing, and where they do half; whether in the first alone."""
+    """Whether a program says that all is right, and says otherwise where kernels do nothing, and where they do half;
+    whether in the first alone.
+
+    Args:
+        own: of its run as it is.
+    """
     from wmmadiag.programs.run import run_program
 
-    def ends_so(spec: ProgramSpec) -> bool:
-        return run_program(program, spec, name, words, seconds=seconds, quiet=True).status == status
-
-    if ends_so(idle):
+    if says_wrong(own.output):
         return False, False
-    partly = ends_so(replace(idle, halves=True))
+
+    def says_so(spec: ProgramSpec) -> bool:
+        other = run_program(program, spec, name, words, seconds=seconds, quiet=True)
+        return other.status == own.status and not says_right(own.output, other.output)
+
+    if says_so(idle):
+        return False, False
+    partly = says_so(replace(idle, halves=True))
     return not partly, partly
 
 
@@ -286,6 +309,7 @@ def _called_otherwise(
                 if words in gone or words in others or time.perf_counter() > until:
                     continue
                 result = run_program(program, spec, name, words, seconds=share * limit, quiet=True)
+                result = _of_what_it_launches(result)
                 if result.ended and share < 1:
                     continue  # another way may end sooner
                 gone.append(words)
@@ -294,7 +318,7 @@ def _called_otherwise(
                 if kernel and not _launches(result, kernel):
                     others.append(words)
                     continue
-                if _compares(program, idle, name, words, result.status, limit)[0]:
+                if _compares(program, idle, name, words, result, limit)[0]:
                     called = f"called with {' '.join(words)}" if words else ""
                     return result, ", ".join(filter(None, [called, one.said()]))
     return None
@@ -389,4 +413,6 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
         idle = "this kernel does" if made.compared else "its kernels do"
         less = "half of what it does" if made.compared else "half of what they do"
         why = f"its exit status is 0 where {idle} {less if made.partly else 'nothing'}, too; {why}"
+        if says_wrong(made.result.output if made.result is not None else ""):
+            why = f"its exit status is 0, and it prints that something is wrong; {why}"
     return [f"undecided: {why}", "next: --computes says what the kernel computes"]

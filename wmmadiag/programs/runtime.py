@@ -144,10 +144,11 @@ def _wrapped_headers() -> Iterable[tuple[str, str]]:
 def prune(folder: Path, most: int) -> None:
     """Only the folders used last are kept, and all that another process may still be at."""
     old = time.time() - _IN_USE
-    kept = sorted(
-        (one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")),
-        key=lambda one: one.stat().st_mtime,
-    )
-    for one in kept[:-most]:
-        if one.stat().st_mtime < old:
+    used: list[tuple[float, Path]] = []
+    for one in folder.iterdir():
+        if not one.name.startswith(".") and one.is_dir():
+            with contextlib.suppress(FileNotFoundError):  # another process removes it at this moment
+                used.append((one.stat().st_mtime, one))
+    for when, one in sorted(used)[:-most]:
+        if when < old:
             shutil.rmtree(one, ignore_errors=True)

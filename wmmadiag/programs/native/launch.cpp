@@ -219,8 +219,12 @@ void wmmadiag_stub(void** arguments) {
     if (kernel_at(__builtin_return_address(0), kernel) != cudaSuccess) return no_kernel(how != nullptr ? *how : none);
     if (how == nullptr) {
         void* frames[16];
-        report_from(frames, backtrace(frames, 16), "launch", "refused", "error", "a kernel is called as a function is: nothing is launched",
-                    "say how: kernel<<<grid, block>>>(…)", "");
+        const int count = backtrace(frames, 16);
+        static std::set<std::vector<void*>> told;  // once for each way there: a benchmark calls it a thousand times
+        if (told.insert({frames, frames + count}).second) {
+            report_from(frames, count, "launch", "called", "error", "a kernel is called as a function is: nothing is launched",
+                        "say how: kernel<<<grid, block>>>(…)", "");
+        }
         failed(cudaErrorMissingConfiguration);
         return;
     }

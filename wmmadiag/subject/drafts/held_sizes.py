@@ -12,6 +12,8 @@ from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.model import CardDraft
 
+_LARGEST_UNIT = 1 << 14
+
 Fact = tuple[Term, bool]
 """A condition of host code, and whether it holds where the kernel is launched."""
 
@@ -44,13 +46,17 @@ def _holding(
 ) -> Mapping[str, int]:
     """The sizes for which the conditions hold; each meaning of a kernel's arguments asks for the same ones."""
     numbers, own = dict(sizes), dict(usual)
+    # What is no size of a case is as host code has it: a number of threads of which sizes are multiples.
+    as_usual = {name: terms.number(value) for name, value in usual if name not in derived(operation, numbers)}
+    facts = tuple((terms.replaced(one, as_usual), holds) for one, holds in facts)
     open_ones = [one for one in facts if _about(one[0], numbers) and _holds(one, operation, numbers) is False]
     for fact in open_ones:
         known = derived(operation, numbers)  # Skv, say, which then is a number of its own
         symbols = sorted(name for name in terms.symbols(fact[0]) if name in known and name not in firm)
         if len(symbols) > 3:
             continue
-        options = [sorted({known[name], *_candidates(known[name], own.get(name))}) for name in symbols]
+        whole = list(_units(fact[0], known))
+        options = [sorted({known[name], *_candidates(known[name], own.get(name), whole)}) for name in symbols]
         apart = [{one: abs(math.log2(one / known[name])) for one in several}
                  for name, several in zip(symbols, options, strict=True)]  # fmt: skip
 
@@ -83,11 +89,23 @@ def of_several_units(draft: CardDraft) -> Iterator[Fact]:
                 yield terms.combined(">", whole, unit), True
 
 
-def _candidates(value: int, usual: int | None) -> Iterator[int]:
+def _candidates(value: int, usual: int | None, units: Sequence[int]) -> Iterator[int]:
     yield from (value * factor for factor in (2, 3, 4, 8))
     yield from (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    yield from (-(-value // unit) * unit for unit in units)
     if usual is not None:
         yield usual
+
+
+def _units(term: Term, values: Mapping[str, int]) -> Iterator[int]:
+    """What a condition asks for multiples of."""
+    if term.op == "%" and isinstance(term.args[1], Term):
+        unit = terms.value(term.args[1], values)
+        if isinstance(unit, int) and 1 < unit <= _LARGEST_UNIT:
+            yield unit
+    for one in term.args:
+        if isinstance(one, Term):
+            yield from _units(one, values)
 
 
 def _about(condition: Term, numbers: Mapping[str, int]) -> bool:
