@@ -60,7 +60,8 @@ def add_subject(parser: argparse.ArgumentParser, title: str, *, many_arches: boo
         "--computes",
         metavar="OP",
         default="",
-        help="what a source computes: gemm, attention, … (all: docs/cards.md); none: its results are not judged",
+        help="what a source computes: gemm, attention, … (all: docs/cards.md), or a formula, 'C[m,n] = relu(sum_k "
+        "A[m,k] * B[k,n])'; none: its results are not judged",
     )
     group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
     group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--computes",
         metavar="OP",
         default="",
-        help="the operation (default: by names and by what a run of the kernel fits); python for a reference of yours, "
-        "none for no judgement",
+        help="the operation (default: by names and by what a run of the kernel fits), or a formula as in check; "
+        "python for a reference of yours, none for no judgement",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="", help="the card (default: SOURCE with .toml); - for the terminal"

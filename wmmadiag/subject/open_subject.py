@@ -24,7 +24,7 @@ class SubjectOptions:
     """What is said besides the path. Empty values leave it to the card, or to the source."""
 
     entry: str = ""  # the kernel's name or name expression ("attn<64>")
-    computes: str = ""  # operation, for a source; a card says its own
+    computes: str = ""  # operation or formulas, for a source; a card says its own
     # grid, block: expressions, one per dimension; shared: of dynamic shared memory, bytes
     grid: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
@@ -33,6 +33,11 @@ class SubjectOptions:
     symbols: Mapping[str, str] = field(default_factory=dict)  # name → expression; they win over the cases'
     include_paths: tuple[Path, ...] = ()  # searched after the card's
     std: str = ""  # C++ standard
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """What is computed as formulas, and shapes beside them; none where it is an operation's name."""
+        return tuple(filter(str.strip, self.computes.split(";"))) if "=" in self.computes else ()
 
     @property
     def defines(self) -> dict[str, str | None]:

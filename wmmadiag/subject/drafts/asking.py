@@ -30,8 +30,8 @@ def asked(path: Path, found: Recognised, tried: Sequence[str] = ()) -> QuestionE
     return QuestionError(
         f"{path}: what should the kernel compute?",
         detail="\n".join([f"{opinion(found)} {found.because}", *tried]),
-        hint=f"{hint}--computes with an operation (docs/cards.md); for anything else `wmmadiag init --computes "
-        "python` drafts a card with a function of yours",
+        hint=f"{hint}--computes with an operation (docs/cards.md) or a formula, 'C[m,n] = sum_k A[m,k] * B[k,n]'; for "
+        "anything else `wmmadiag init --computes python` drafts a card with a function of yours",
     )
 
 

@@ -38,7 +38,7 @@ from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import WITHIN_ANY, Recognised, against, by_code, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.stated.derived import stated_card
-from wmmadiag.subject.drafts.text import draft_text, parsed_card
+from wmmadiag.subject.drafts.text import draft_text, parsed_card, quoted
 from wmmadiag.subject.drafts.tried_meanings import card_of, stages_of, tried_card
 from wmmadiag.subject.drafts.which_kernel import several_instantiations, several_parts
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -126,7 +126,8 @@ def _together(source: GivenSource) -> Card | None:
         if named or len(parts) == 1:
             raise
         raise several_parts(source.path, kernel.entry, _names(parts)) from None
-    sure = not options.computes and card.derived is not None and not card.derived.doubt and not card.derived.near
+    said = bool(options.computes) and not options.formulas
+    sure = not said and card.derived is not None and not card.derived.doubt and not card.derived.near
     if named or sure or (len(parts) == 1 and kernel.together.own) or right_alternative(card) is not None:
         return card
     if not kernel.together.own:  # launches that have no more in common than inputs are seldom meant as one
@@ -178,6 +179,10 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
     beside = source.path.with_suffix(".toml")
     if beside.is_file():
         assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
+    if options.formulas:
+        from wmmadiag.subject.drafts.stated.given import given_card
+
+        return given_card(source, kernel, assumed)
     if options.computes:
         check_operation(options.computes)
         if not OPERATIONS[options.computes].judged:
@@ -295,6 +300,10 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
     kernel = kernel_of(GivenSource(path, options))
     remarks = list(kernel.remarks)
     operation = options.computes
+    if options.formulas:
+        said = f"formula = [{', '.join(quoted(one.strip()) for one in options.formulas if '=' in one)}]"
+        relative = Path(os.path.relpath(path, card_path.parent)).as_posix()
+        return plain_card(kernel, relative, path.stem, operation="none").replace('operation = "none"', said)
     if operation and operation != "python":
         check_operation(operation)
     relative = Path(os.path.relpath(path, card_path.parent)).as_posix()

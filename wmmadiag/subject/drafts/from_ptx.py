@@ -66,6 +66,11 @@ def ptx_card(path: Path, options: SubjectOptions) -> Card:
         PtxSyntaxError: the PTX is malformed.
         UnsupportedError: the kernel holds what is not emulated.
     """
+    if options.formulas:
+        raise ConfigurationError(
+            f"{path}: a formula on the command line is of a CUDA source",
+            hint="write a card, `wmmadiag init KERNEL.ptx`, with `formula` in its [computes]",
+        )
     facts = ptx_facts(path, options)
     found = _recognised(facts)
     drafted = _drafted(facts, options, options.computes or found.operation)

@@ -31,8 +31,8 @@ class Chosen:
     shapes: Mapping[str, tuple[str, ...]]
 
     def told(self, path: str) -> str:
-        """The statements with their place."""
-        return f"{'; '.join(self.texts)} ({path}:{self.line})"
+        """The statements with their place, if they stand in a file: line 0 is none."""
+        return "; ".join(self.texts) + (f" ({path}:{self.line})" if self.line else "")
 
 
 def chosen(found: Stated, arrays: Sequence[DraftParameter]) -> Iterator[Chosen]:

@@ -29,7 +29,7 @@ from wmmadiag.subject.drafts.model import CardDraft
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.drafts.stated.card_text import card_text, element_of
 from wmmadiag.subject.drafts.stated.chosen import Chosen, chosen
-from wmmadiag.subject.drafts.stated.comments import stated
+from wmmadiag.subject.drafts.stated.comments import Stated, stated
 from wmmadiag.subject.drafts.stated.extents import Shapes, numbered_axes, shapes_of
 from wmmadiag.subject.drafts.stated.launch_text import WrittenLaunch, by_itself, written
 from wmmadiag.subject.drafts.stated.names import array_named, known_numbers, labels_in, meanings
@@ -53,6 +53,9 @@ class TriedFormulas:
 
     runs: int = 0
     wrong: dict[int, str] = field(default_factory=dict)  # line → the formula there that the kernel does not compute
+    ways: set[str] = field(default_factory=set)  # how names and extents were meant, of what ran
+    first: Card | None = None  # the first that the kernel is not right by
+    died: bool = False  # whether a run told nothing: it did not come to its end, or all numbers are alike
 
 
 def stated_card(
@@ -71,20 +74,39 @@ def stated_card(
     found = stated(source.text, lambda name: array_named(name, arrays, short=False) is not None)
     if not found.formulas:
         return None, ()
+    tries = TriedFormulas()
+    card = formula_card(source, kernel, found, tries, "judged by what a comment says, {}; --computes says otherwise")
+    if card is not None:
+        return replace(card, assumed=(*assumed, *card.assumed)), ()
+    return None, tuple(f"it does not compute what line {line} says: {text}" for line, text in tries.wrong.items())
+
+
+def formula_card(
+    source: GivenSource, kernel: SourceKernel, found: Stated, tries: TriedFormulas, said: str
+) -> Card | None:
+    """The card by formulas which the kernel computes, None if there are none.
+
+    Args:
+        found: the formulas, and what is said of shapes.
+        tries: what comes of them is noted in it.
+        said: what is assumed, with a place for the formulas.
+    """
+    arrays = [one for one in kernel.parameters if one.pointer and not one.value]
+    if kernel.uninstantiated or not arrays or not all(map(element_of, arrays)):
+        return None
     try:
         kernel, launched = (kernel, written(kernel, source.wishes)) if kernel.launch is not None else by_itself(kernel)
     except NotWritten:
-        return None, ()
-    tries = TriedFormulas()
+        return None
     for one in islice(chosen(found, arrays), _MOST_STATEMENTS):
         held = _Held(source, kernel, launched, arrays, one)
         ways = islice(_covering(held), _MOST_LAUNCHES) if kernel.launch is None else [("", held)]
         for launch, each in ways:
             card = each.right_card(tries)
             if card is not None:
-                said = f"judged by what a comment says, {one.told(source.path.name)}; --computes says otherwise"
-                return replace(card, assumed=(*assumed, said, *filter(None, [launch]), *card.assumed)), ()
-    return None, tuple(f"it does not compute what line {line} says: {text}" for line, text in tries.wrong.items())
+                told = said.format(one.told(source.path.name))
+                return replace(card, assumed=(told, *filter(None, [launch]), *card.assumed))
+    return None
 
 
 def _covering(held: _Held) -> Iterator[tuple[str, _Held]]:
@@ -157,8 +179,11 @@ class _Held:
                 outcome = _outcome(one, tries)
                 if outcome == "right":
                     return self._with_more(one, further, tries)
+                tries.ways.add(_meaning(one))
+                tries.died = tries.died or outcome != "wrong"
                 if outcome != "wrong":
                     break
+                tries.first = tries.first or one
                 tries.wrong[self.chosen.line] = "; ".join(self.chosen.texts)
         return None
 
@@ -276,6 +301,12 @@ class _Held:
         if less == sizes or refused:
             return None
         return replace(case, name=RAGGED, symbols={**case.symbols, **{name: str(one) for name, one in less.items()}})
+
+
+def _meaning(card: Card) -> str:
+    """How names and extents are meant in a card, its sizes aside."""
+    shapes = [one.shape for argument in card.arguments for one in argument.views]
+    return repr((shapes, card.symbols))
 
 
 def _tells(verdict: Verdict) -> bool:
