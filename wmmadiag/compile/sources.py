@@ -30,6 +30,7 @@ _HAS_INCLUDE = re.compile(r'__has_include\s*\(\s*(?:<([^>\n]+)>|"([^"\n]+)")\s*\
 _CALLED = re.compile(r"([A-Za-z_]\w*)(?:\s*\((.*)\))?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASKS_INCLUDE = re.compile(r"__has_include\w*\s*\(")
+_MAX_BESIDE = 24
 _MAX_FILES = 4000
 
 
@@ -73,6 +74,28 @@ class SourceTree:
     def files(self) -> tuple[SourceFile, ...]:
         """The user's own: the source, then its headers."""
         return (self.root, *self.headers.values())
+
+    def with_kernels(self) -> tuple[SourceFile, ...]:
+        """The user's own; where none of them defines a kernel, and some that they include by a search path do, those
+        and what lies beside them, too, each behind what includes it."""
+        own = self.files()
+        if any(b"__global__" in one.data for one in own):
+            return own
+        found = {one.key: one for each in own for one in self._included(each) if b"__global__" in one.data}
+        waiting = list(found.values())
+        while waiting and len(found) < _MAX_BESIDE:
+            one = waiting.pop(0)
+            folder = one.key.rpartition("/")[0]
+            for other in self._included(one):
+                if other.key not in found and other.key.rpartition("/")[0] == folder:
+                    found[other.key] = other
+                    waiting.append(other)
+        return (*own, *found.values())
+
+    def _included(self, file: SourceFile) -> Iterator[SourceFile]:
+        """Headers of search paths that a file includes."""
+        keys = (self.targets.get((file.key, one.start), "") for one in file.directives)
+        yield from (self.outside[key] for key in keys if key in self.outside)
 
     def every(self) -> Iterator[SourceFile]:
         """All files, the user's own first."""

@@ -168,7 +168,7 @@ def read_program(text: str, file: str, include_paths: Sequence[Path], defines: M
     known: dict[str, Macro] = {}
     parsed: list[Source] = []
     before = _defined_before(tree, defines)
-    for one in reversed(tree.files()):  # a header's macros hold in what includes it
+    for one in reversed(tree.with_kernels()):  # a header's macros hold in what includes it
         here = expanded(one.text, {**known, **before.get(one.key, {})}, defines)
         known |= here.macros
         parsed.append(parse(here.text, one.name, known))
@@ -181,11 +181,13 @@ def read_program(text: str, file: str, include_paths: Sequence[Path], defines: M
 def _defined_before(tree: SourceTree, defines: Mapping[str, str | None]) -> dict[str, Mapping[str, Macro]]:
     """The macros that the file around defines before it includes a header, by the header's key: `#define USE_BF16`."""
     found: dict[str, Mapping[str, Macro]] = {}
-    for one in tree.files():
+    files = tree.with_kernels()
+    inner = {one.key for one in files}
+    for one in files:
         around = found.get(one.key, {})
         for directive in one.directives:
             target = tree.targets.get((one.key, directive.start), "")
-            if target in tree.headers and target not in found:
+            if target in inner and target not in found:
                 text = one.data[: directive.start].decode("utf-8", "surrogateescape")
                 found[target] = {**around, **defined(text, around, defines)}
     return found

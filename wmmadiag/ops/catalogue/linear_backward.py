@@ -4,53 +4,13 @@ kernel has it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
 from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Parameter, Role, Signs, Values
 from wmmadiag.ops.parts import settings
+from wmmadiag.ops.parts.derivatives import DERIVATIVES
 from wmmadiag.ops.parts.epilogue import FORMULAS
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, arithmetic, judged, magnitudes, product_error
 from wmmadiag.ops.parts.traits import TENSOR_CORES
-
-
-def _gelu(x: Doubles) -> Doubles:
-    phi = np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
-    return np.asarray(0.5 * (1.0 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2.0))) + x * phi)
-
-
-def _gelu_tanh(x: Doubles) -> Doubles:
-    root = math.sqrt(2.0 / math.pi)
-    tanh = np.tanh(root * (x + 0.044715 * x**3))
-    return np.asarray(0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * root * (1.0 + 3 * 0.044715 * x * x))
-
-
-def _silu(x: Doubles) -> Doubles:
-    with np.errstate(over="ignore"):
-        sigma = 1.0 / (1.0 + np.exp(-x))
-    return np.asarray(sigma * (1.0 + x * (1.0 - sigma)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Derivative:
-    """The derivative of an activation by what the forward pass kept."""
-
-    apply: Callable[[Doubles], Doubles]
-    error: float  # of computing it at an exact argument x, in units of u·(1 + |x|)
-    exact: bool = False  # whether it is 0 or 1
-
-
-# gelu, silu: σ, Φ or tanh have 16 units of themselves (`epilogue_bounds`), all of them below 1; products of them with
-# one another and with x, whose factors φ(x), 1 − tanh² and 1 − σ keep it below 1 + |x|, have as many once more.
-_DERIVATIVES: Mapping[str, _Derivative] = {
-    "none": _Derivative(lambda values: np.ones_like(values), 0.0, exact=True),  # numpy is read when it is needed
-    "relu": _Derivative(lambda x: (x > 0).astype(np.float64), 0.0, exact=True),
-    "gelu": _Derivative(_gelu, 48.0),
-    "gelu_tanh": _Derivative(_gelu_tanh, 48.0),
-    "silu": _Derivative(_silu, 48.0),
-}
 
 
 def _of_sum(parameters: Values, inputs: Arrays) -> Doubles:
@@ -58,7 +18,7 @@ def _of_sum(parameters: Values, inputs: Arrays) -> Doubles:
     dy = inputs["dy"].astype(np.float64)
     if "y" not in inputs:
         return dy
-    return dy * _DERIVATIVES[str(parameters["activation"])].apply(inputs["y"].astype(np.float64))
+    return dy * DERIVATIVES[str(parameters["activation"])].apply(inputs["y"].astype(np.float64))
 
 
 def _gradients(dz: Doubles, inputs: Arrays, factor: float) -> Outputs:
@@ -91,7 +51,7 @@ def _oracle(parameters: Values, inputs: Arrays) -> Outputs:
 def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elements) -> Judged:
     """Bounds of the gradients.
 
-    That of the sum, dZ = dY ∘ f'(y), is off by `_Derivative.error` units of |dY|·(1 + |y|) and one of itself; of a
+    That of the sum, dZ = dY ∘ f'(y), is off by `Derivative.error` units of |dY|·(1 + |y|) and one of itself; of a
     ReLU it is exact. It is rounded to the operands' type before it is multiplied, unless it is dY itself. Each product
     costs `sum_error` of N or M products, and the error of dZ times the other operand; a sum of rows M + 8 units, in
     whichever order; alpha, beta and what outputs held four units of all magnitudes.
@@ -101,7 +61,7 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
     dy, dz = np.abs(inputs["dy"].astype(np.float64)), np.abs(_of_sum(parameters, inputs))
     of_dz, multiplied = np.zeros_like(dz), np.zeros_like(dz)
     if "y" in inputs:
-        derivative = _DERIVATIVES[str(parameters["activation"])]
+        derivative = DERIVATIVES[str(parameters["activation"])]
         if not derivative.exact:
             of_dz = derivative.error * model.unit * dy * (1.0 + np.abs(inputs["y"].astype(np.float64)))
             of_dz = of_dz + 2.0 * model.unit * dz
@@ -177,7 +137,7 @@ OPERATION = Operation(
             "word",
             "relu",
             "what is applied in the forward pass",
-            (*_DERIVATIVES,),
+            (*DERIVATIVES,),
             formulas={name: FORMULAS[name] for name in ("gelu_tanh", "gelu", "silu")},
             named={"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"},
             of="y",
@@ -213,7 +173,7 @@ OPERATION = Operation(
             "What was applied to the sum?",
             "meaning",
             "activation",
-            {f"the activation {name} in the forward pass": name for name in _DERIVATIVES if name != "none"},
+            {f"the activation {name} in the forward pass": name for name in DERIVATIVES if name != "none"},
             "y",
         ),
         settings.added_to_output("each gradient"),
