@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
+_COMPILING = 3.0  # times that, at most, that its kernels may take to compile besides
 _ALL = 3.0  # times that, for all that is tried of a program in other ways, for whichever of its kernels
 _SOON = 0.4  # of that: a program whose kernel is right without it, and what one that is called otherwise takes at first
 
@@ -192,7 +193,9 @@ def check_program(
             use_cache=not args.no_cache, instructions=args.budget_instructions or 0,
         )  # fmt: skip
         if ran is None or ran.result is None:
-            ran_so = run_program(program, spec, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
+            own_name = str(task.path.with_suffix(""))
+            more = 0.0 if args.budget_seconds else _COMPILING * limit
+            ran_so = run_program(program, spec, own_name, [], seconds=limit, compiling=more, quiet=True)
             made.result = _of_what_it_launches(ran_so)
         else:
             made.result, made.compares = ran.own or ran.result, ran.compares if ran.compared == own else None
@@ -204,7 +207,9 @@ def check_program(
     for launch in _of_kernels(made.result.captured, outcome):
         if own and base_name(launch["kernel"]) != own:
             continue
-        if time.perf_counter() - begun < limit and _has_its_numbers(it := _judged(task, launch), launch):
+        if time.perf_counter() - begun < limit + made.result.compiling and _has_its_numbers(
+            it := _judged(task, launch), launch
+        ):
             made.judged.append((launch["where"], it))
     if made.passed and not settled(outcome) and made.compares is None:
         name = str(task.path.with_suffix(""))
@@ -308,7 +313,8 @@ def _called_otherwise(
             for share, words in product((_SOON, 1.0), ways):
                 if words in gone or words in others or time.perf_counter() > until:
                     continue
-                result = run_program(program, spec, name, words, seconds=share * limit, quiet=True)
+                more = _COMPILING * share * limit
+                result = run_program(program, spec, name, words, seconds=share * limit, compiling=more, quiet=True)
                 result = _of_what_it_launches(result)
                 if result.ended and share < 1:
                     continue  # another way may end sooner

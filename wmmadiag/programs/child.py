@@ -24,7 +24,7 @@ from wmmadiag.emulator import Budget, EmulatorOptions
 from wmmadiag.errors import UndecidedError, UnsupportedError, WmmadiagError
 from wmmadiag.processes.life import bind_to_parent
 from wmmadiag.programs.build import BuiltProgram, read_program
-from wmmadiag.programs.progress import SHARED_BYTES
+from wmmadiag.programs.progress import SHARED_BYTES, compiling
 from wmmadiag.programs.properties import device_properties
 from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.programs.symbols import Symbol
@@ -232,8 +232,10 @@ class Served:
         at = bisect.bisect_right(self.starts, offset) - 1
         if at < 0 or offset > self.program.kernels[at].start + self.program.kernels[at].size:
             return INVALID_DEVICE_FUNCTION
-        self.prepare()
-        self.describe(self.device.kernel(self.program.kernels[at]), info)
+        with compiling(self.shared):
+            self.prepare()
+            found = self.device.kernel(self.program.kernels[at])
+        self.describe(found, info)
         info.contents.body = self.located() + self.program.kernels[at].start
         while self.device.notes:
             self.send(note=self.device.notes.pop())

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import struct
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,30 @@ _HEAD = struct.Struct("<QQQQ")  # of the running launch: blocks that have begun,
 _BEHIND = struct.Struct("<QQQ")  # all but the first, which the engine writes
 SHARED_BYTES = 1024
 """Of the memory in which a program's process says what it is at."""
+_COMPILED = struct.Struct("<dd")  # seconds that kernels took to compile, and since when one is being compiled; 0: none
+_COMPILED_AT = SHARED_BYTES - _COMPILED.size
+
+
+@contextmanager
+def compiling(shared: mmap.mmap | None) -> Iterator[None]:
+    """Around the compilation of kernels, whose time is not the program's: says so in the memory that is shared."""
+    if shared is None:
+        yield
+        return
+    spent, since = _COMPILED.unpack_from(shared, _COMPILED_AT)
+    begun = since or time.monotonic()  # the clock of all processes
+    _COMPILED.pack_into(shared, _COMPILED_AT, spent, begun)
+    try:
+        yield
+    finally:
+        if not since:
+            _COMPILED.pack_into(shared, _COMPILED_AT, spent + time.monotonic() - begun, 0.0)
+
+
+def spent_compiling(shared: bytes) -> float:
+    """Seconds that a process has spent so, by the memory that it shares."""
+    spent, since = _COMPILED.unpack_from(shared, _COMPILED_AT)
+    return float(spent) + (time.monotonic() - since if since else 0.0)
 
 
 @dataclass
@@ -40,7 +65,7 @@ class BlockProgress:
 
     def _share(self, number: int, name: str, blocks: int) -> None:
         if self.shared is not None:
-            text = name.encode()[: SHARED_BYTES - _HEAD.size]
+            text = name.encode()[: _COMPILED_AT - _HEAD.size]
             self.shared[_HEAD.size : _HEAD.size + len(text)] = text
             _BEHIND.pack_into(self.shared, 8, blocks, number, len(text))
 

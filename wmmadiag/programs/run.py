@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
-from wmmadiag.programs.progress import SHARED_BYTES, Reached
+from wmmadiag.programs.progress import SHARED_BYTES, Reached, spent_compiling
 from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.programs.start import Started, anew, as_copy, may_copy
 from wmmadiag.results.model import ReportedFinding
@@ -55,6 +56,7 @@ class ProgramResult:
     captured: list[dict[str, Any]] = field(default_factory=list)
     crash: str = ""  # what is known of the signal that ended it
     output: str = ""  # what it printed, if it was run quietly
+    compiling: float = 0.0  # seconds in which its kernels were compiled
     notes: list[str] = field(default_factory=list)  # what the user should know of how kernels were compiled
 
     @property
@@ -76,6 +78,7 @@ def run_program(
     arguments: Sequence[str],
     *,
     seconds: float = 0.0,
+    compiling: float = 0.0,
     quiet: bool = False,
     output: int | None = None,
     copied: bool = False,
@@ -85,6 +88,7 @@ def run_program(
     Args:
         name, arguments: its `argv`.
         seconds: after which it is ended; 0: never.
+        compiling: how many more it may take, as long as its kernels are compiled.
         quiet: what it prints is kept in the result, and it reads nothing.
         output: the file descriptor that takes the place of its standard output.
         copied: its process may be a copy of this one, which has run nothing else.
@@ -110,7 +114,7 @@ def run_program(
             else anew(words, handed, said if quiet else output, quiet=quiet)
         )
         ended, cut_off = threading.Event(), threading.Event()
-        watch = threading.Thread(target=_end_after, args=(process, seconds, ended, cut_off))
+        watch = threading.Thread(target=_end_after, args=(process, seconds, compiling, shared.fileno(), ended, cut_off))
         if seconds:
             watch.start()
         os.close(theirs)
@@ -129,7 +133,8 @@ def run_program(
         said.seek(0)
         result.output = said.read().decode("utf-8", "replace")
         shared.seek(0)
-        reached = Reached.of(shared.read())
+        state = shared.read()
+        reached, result.compiling = Reached.of(state), spent_compiling(state)
     if cut_off.is_set():
         result.ended = f"the program did not end within {seconds:g} s, and was ended {reached}"
         result.launches = max(result.launches, reached.launches)
@@ -139,11 +144,25 @@ def run_program(
     return result
 
 
-def _end_after(process: Started, seconds: float, ended: threading.Event, cut_off: threading.Event) -> None:
+def _end_after(
+    process: Started,
+    seconds: float,
+    compiling: float,
+    shared: int,
+    ended: threading.Event,
+    cut_off: threading.Event,
+) -> None:
     """End a program that takes longer."""
-    if not ended.wait(seconds):
-        cut_off.set()
-        end_group(process.pid)
+    begun = time.monotonic()
+    while True:
+        more = min(spent_compiling(os.pread(shared, SHARED_BYTES, 0)), compiling) if compiling else 0.0
+        left = begun + seconds + more - time.monotonic()
+        if left <= 0:
+            break
+        if ended.wait(left):
+            return
+    cut_off.set()
+    end_group(process.pid)
 
 
 def take_record(
