@@ -130,6 +130,18 @@ def test_a_program_that_prints_a_word_for_wrong_makes_no_kernel_right(tmp_path, 
 
 
 @pytest.mark.slow
+def test_a_program_that_chooses_the_word_for_wrong_makes_a_kernel_wrong(tmp_path, capsys):
+    path = tmp_path / "scramble.cu"
+    path.write_text(
+        SOURCE.replace("printf(", "// printf(").replace("STATUS; }", "\n bad++; }").replace("+ i;\n}", "+ 2 * i;\n}")
+        .replace("unsigned x[100]", "int bad = 0; unsigned x[100]")
+        .replace("return 0;", 'printf("%s\\n", bad ? "FAILED" : "PASSED"); return 0;')
+    )  # fmt: skip
+    assert main(["check", str(path)]) == 1
+    assert "WRONG: the program's own words say so" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.slow
 def test_a_program_that_looks_at_a_part_of_the_result_makes_no_kernel_right(tmp_path, capsys):
     path = tmp_path / "scramble.cu"
     path.write_text(SOURCE.replace("STATUS", "return 1").replace("unsigned i = 0; i < 100", "unsigned i = 0; i < 10"))

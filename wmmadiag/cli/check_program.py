@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.cli.arguments import definitions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.programs.kernel_names import base_name
+from wmmadiag.programs.own_choices import chooses_wrong
 from wmmadiag.programs.own_words import says_right, says_wrong
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class ProgramCheck:
     partly: bool = False  # whether it does where they do nothing, and not where they do half: it looks at a part alone
     compared: str = ""  # the kernel that did nothing then, "" for all of them
     own: ProgramResult | None = None  # of its run at its own sizes
+    says_wrong: bool = False  # whether it printed the wrong one of two words that it chooses between
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
     otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
     seconds: float = 0.0  # that it took
@@ -91,7 +93,8 @@ class ProgramCheck:
     @property
     def code(self) -> int:
         """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
-        return 1 if self.errors or (self.failed and not self.crashed) or self._judged_wrong else 0
+        wrong = (self.failed and not self.crashed) or (self.says_wrong and self._said_something)
+        return 1 if self.errors or wrong or self._judged_wrong else 0
 
     @property
     def _judged_wrong(self) -> bool:
@@ -171,6 +174,7 @@ def check_program(
         earlier: what its program did, where that was run for others of its kernels; all of them share the time.
     """
     from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.compile.sources import read_text
     from wmmadiag.programs.build import build
     from wmmadiag.programs.run import run_program
     from wmmadiag.programs.spec import ProgramSpec
@@ -203,6 +207,7 @@ def check_program(
         made.why = str(error).partition("\n")[0]
         return made
     made.own = made.result
+    made.says_wrong = chooses_wrong(made.result.output, read_text(task.path))
     made.launches_it = not own or _launches(made.result, own)
     for launch in _of_kernels(made.result.captured, outcome):
         if own and base_name(launch["kernel"]) != own:
@@ -404,7 +409,8 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
     guess = outcome.report.operation if outcome.report is not None and guessed(outcome) else ""
     why = f"its kernel was taken for {guess}, which nobody said" if guess else "what its kernels compute is not known"
     if made.code == 1:
-        how = "a check found an error" if made.errors else f"the program's own exit status says so; {why}"
+        says = "exit status says so" if made.failed else "words say so"
+        how = "a check found an error" if made.errors else f"the program's own {says}; {why}"
         return [f"WRONG: {how}", f"next: wmmadiag diagnose {made.path}{'' if guess else ' --computes OPERATION'}"]
     if made.compares and made.passed:
         idle = "this kernel does" if made.compared else "its kernels do"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -40,6 +41,7 @@ _NONE = re.compile(
     rf"|\b(?:{_COUNTED}|failed|wrong|incorrect)\s*[:=]\s*0(?![\w.])",
     re.IGNORECASE | re.MULTILINE,
 )
+_PLACE = re.compile(r"%[-+ #0]*[\d.*]*[hlzjtL]*[a-zA-Z]|\\[ntr]|\\(?:033|x1b)\[[0-9;]*m")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _ROUNDED = 2.0**-16
 """The largest error beside that of a kernel which does nothing. What is rounded to 16 bits is not so near: nothing
@@ -77,13 +79,33 @@ def says_right(text: str, without: str) -> bool:
     return all(value <= _ROUNDED * beside for value, beside in pairs) and any(beside > 0 for _, beside in pairs)
 
 
+def wrong_lines(text: str) -> list[frozenset[str]]:
+    """The words of the lines of a text that say that something is wrong."""
+    return [frozenset(line.split()) for line in _told(text).wrong]
+
+
+def meant_by(texts: Sequence[str]) -> str:
+    """What literals of a program say, those of one branch: "right", "wrong", or "" for neither, or both."""
+    plain = [_told(_PLACE.sub(" # ", one)) for one in texts]
+    right, wrong = any(one.right for one in plain), any(one.wrong for one in plain)
+    return "" if right == wrong else "right" if right else "wrong"
+
+
+def words_of(literal: str) -> frozenset[str]:
+    """The words of a literal, places for numbers and names aside."""
+    return frozenset(_split(_PLACE.sub(" # ", literal))[0]) - {"#"}
+
+
+def _split(line: str) -> tuple[list[str], list[str]]:
+    """The words of a line, with # for each number, and the numbers."""
+    numbers = _NUMBER.findall(line)
+    return [one.lower() for one in _WORD.findall(_NUMBER.sub(" # ", line))], numbers
+
+
 def _told(text: str) -> _Told:
     found = _Told()
     for line in _COLOURS.sub("", text).splitlines():
-        line = _NONE.sub(", correct ", line)
-        numbers = _NUMBER.findall(line)
-        plain = _NUMBER.sub(" # ", line)
-        words = [one.lower() for one in _WORD.findall(plain)]
+        words, numbers = _split(_NONE.sub(", correct ", line))
         meant = _meaning(words)
         if meant == "wrong":
             found.wrong[" ".join(words)] += 1
