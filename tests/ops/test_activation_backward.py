@@ -48,3 +48,14 @@ def test_a_source_alone_tells_it(tmp_path, capsys, other, code):
     path.write_text(SOURCE.replace("(1.0f - s)", other))
     assert main(["check", str(path)]) == code
     assert "taken as activation_backward" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_gradient_that_is_written_over_is_told(tmp_path, capsys):
+    path = tmp_path / "silu.cu"
+    text = SOURCE.replace("const float* grad_output, float* grad_input", "float* d_in_out")
+    text = text.replace("grad_input[i] = grad_output[i] *", "d_in_out[i] *=").replace(
+        "const float* dy, float* dx", "float* d"
+    )
+    path.write_text(text.replace("(x, dy, dx, n)", "(x, d, n)"))
+    assert main(["check", str(path)]) == 0
+    assert "'d_in_out' is read, and written over" in " ".join(capsys.readouterr().out.split())

@@ -38,13 +38,13 @@ OPERATION = Operation(
     meaning="dX = dY ∘ activation'(X), element by element",
     notes="`x` is what the activation was applied to, or for ReLU its result, which has the same signs.",
     roles={
-        "dy": Role("MN", spellings="dy dout doutput gradout gradoutput grady dz outgrad outputgrad grad"),
+        "dy": Role("MN", spellings="dy dout doutput gradout gradoutput grady dz outgrad outputgrad grad dinout"),
         "x": Role("MN", spellings="x in inp input inputs z pre preact preactivation y out output a act"),
         "dx": Role(
             "MN",
             output=True,
             updates="dy",
-            spellings="dx dinp dinput gradinput gradinp gradx inputgrad din dinout result",
+            spellings="dx dinp dinput gradinput gradinp gradx inputgrad din result",
         ),
     },
     parameters={
