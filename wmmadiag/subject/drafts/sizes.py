@@ -86,6 +86,7 @@ def _in_other_shape(draft: CardDraft, given: Mapping[str, str], tile: int, batch
     if None in blocks or any(numbers.get(name) != other.usual[name] for name in draft.varied):
         return {}
     firm, threads = {*draft.fixed, *given}, int(math.prod(one for one in blocks if one is not None))
+    firm |= {*draft.grid}  # what has a block for each index lies beside no block's threads
     for symbol in [one for one in numbers if one in OPERATIONS[draft.operation].extents and one not in firm]:
         alike = next((group for group in draft.equal if symbol in group), {symbol}) & numbers.keys() - firm
         numbers |= dict.fromkeys(alike, beside_block(numbers[symbol], other.usual.get(symbol), threads))
