@@ -116,6 +116,30 @@ def test_sizes_are_what_arrays_are_made_of():
     assert found[0].text.count(b"\n") == SOURCE.count("\n") + 1
 
 
+EVERYWHERE = """\
+#define ROWS 2048
+#define TILE 256
+constexpr int COLS = 1 << 12;
+const int BATCH = 4;
+__global__ void turn(float* x) { __shared__ float tile[TILE]; tile[threadIdx.x] = x[threadIdx.x * BATCH]; }
+void test(int depth, float scale) { float* y = (float*)malloc(depth * TILE * sizeof(float)); }
+int main(int argc, char** argv) {
+    int n = argc > 1 ? atoi(argv[1]) : 1024, other = 4096;
+    float* x = (float*)malloc(n * ROWS * COLS * BATCH * sizeof(float));
+    test(640, 1024);
+}
+"""
+
+
+def test_sizes_are_constants_and_macros_of_the_file_defaults_and_arguments_too():
+    first, *_, last = smaller(EVERYWHERE.encode(), Path("k.cu"))
+    assert dict(first.sizes) == {"ROWS": 64, "COLS": 64, "n": 64, "depth": 80}
+    for line in ("#define ROWS 64", "#define TILE 256", "constexpr int COLS = 64;", "BATCH = 4", "test(80, 1024);"):
+        assert line in first.text.decode()
+    assert "int n = argc > 1 ? atoi(argv[1]) : 64, other = 4096;" in first.text.decode()
+    assert dict(last.sizes) == {"ROWS": 64, "TILE": 64, "COLS": 64, "BATCH": 2, "n": 64, "depth": 80}
+
+
 REPEATED = """\
 template <class F, class... Given> float timed(int repeats, F kernel, Given... given) {
     for (int i = 0; i < repeats; i++) kernel(given...);
