@@ -17,6 +17,7 @@ from wmmadiag.programs.own_words import says_right, says_wrong
             "naive 1.0 ms max diff = 0\nfast 0.5 ms max diff = 2e-6\n",
             "naive 1 ms max diff = 8\nfast 1 ms max diff = 8\n",
         ),
+        ("first: max error 1e-3\nsecond: max error 1e-6\n", "first: max error 1e-3\nsecond: max error 3\n"),
         ("\x1b[32m[PASS]\x1b[0m relative error 0.001\n", "\x1b[31m[FAIL]\x1b[0m relative error 1\n"),
         ("Max error: 1e-06 PASSED\n", "Max error: nan FAILED\n"),
     ],

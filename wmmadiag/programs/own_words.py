@@ -76,7 +76,8 @@ def says_right(text: str, without: str) -> bool:
     if not own.largest or [name for name, _ in own.largest] != [name for name, _ in other.largest]:
         return False
     pairs = [(value, beside) for (_, value), (_, beside) in zip(own.largest, other.largest, strict=True)]
-    return all(value <= _ROUNDED * beside for value, beside in pairs) and any(beside > 0 for _, beside in pairs)
+    changed = [(value, beside) for value, beside in pairs if value != beside]  # others are of other kernels
+    return bool(changed) and all(value <= _ROUNDED * beside for value, beside in changed)
 
 
 def wrong_lines(text: str) -> list[frozenset[str]]:

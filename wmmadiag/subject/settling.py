@@ -46,7 +46,8 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
         judged = {case.case for case in report.cases}
         return _named(report, " and ".join(unsaid_meanings(card, [case for case in card.cases if case.name in judged])))
     if _is_read_right(report):
-        return _as_sized(card, _as_launched(card, _without_ragged(report)), check)
+        found = _as_sized(card, _as_launched(card, _without_ragged(report)), check)
+        return found if found.status != "undecided" else _right_by_comment(card, check) or found
     tried = TriedReading()
     asking: KernelReport | None = None
     ran = 0
@@ -64,6 +65,13 @@ def settled(card: Card, report: KernelReport, session: CardSession, check: Check
         if _is_read_right(found):
             return found
     return asking or _unsettled(card, report, tried)
+
+
+def _right_by_comment(card: Card, check: CheckCard) -> KernelReport | None:
+    """The report by what comments say, where the kernel is right by that in all cases; else None."""
+    said = _by_comment(card)
+    found = check(said) if said is not None else None
+    return found if found is not None and found.status == "passed" else None
 
 
 def _by_comment(card: Card) -> Card | None:

@@ -323,7 +323,7 @@ class _Parser:
             right = self.within(self.sum, *self.closing, ">")
             self.need(">")
             return Inner(left, right)
-        if token.kind != "name" or (token.text in STOP and len(token.text) > 1):
+        if token.kind != "name" or (token.text in STOP and len(token.text) > 1 and not self.is_tensor(token.text)):
             raise FormulaError(f"nothing to compute at '{self.rest[:20]}'")
         if token.text in CASTS and self.peek(1).text == "(":
             self.at += 1

@@ -15,6 +15,7 @@ from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.stated.comments import CommentFormula, Stated, shapes_in
 from wmmadiag.subject.drafts.stated.derived import TriedFormulas, formula_card
+from wmmadiag.subject.drafts.stated.launch_text import written
 from wmmadiag.subject.drafts.stated.names import array_named
 
 _INDEXED = re.compile(r"\b([A-Za-z]\w*)(?=\s*\[|_[a-z]{1,2}\b)")
@@ -40,8 +41,8 @@ def given_card(source: GivenSource, kernel: SourceKernel, assumed: Sequence[str]
     card = formula_card(source, kernel, told, tries, said)
     if card is not None:
         return replace(card, assumed=(*assumed, *card.assumed))
-    if _is_plain(kernel, told) and len(tries.ways) == 1 and tries.first is not None and not tries.died:
-        card = tries.first
+    card = tries.first if len(tries.ways) == 1 and not tries.died else None
+    if card is not None and _is_plain(source, kernel, told, card):
         return replace(card, assumed=(*assumed, said.format("; ".join(card.computes.formula))), derived=None)
     raise _asked(source, kernel, tries)
 
@@ -89,8 +90,8 @@ def _check_names(told: Stated, kernel: SourceKernel) -> None:
     )
 
 
-def _is_plain(kernel: SourceKernel, told: Stated) -> bool:
-    """Whether host code makes the launch, and the formulas say how every array lies."""
+def _is_plain(source: GivenSource, kernel: SourceKernel, told: Stated, card: Card) -> bool:
+    """Whether host code makes the launch, the formulas say how every array lies, and all sizes are numbers of it."""
     if kernel.launch is None or kernel.commented:
         return False
     arrays = [one for one in kernel.parameters if one.pointer and not one.value]
@@ -98,7 +99,8 @@ def _is_plain(kernel: SourceKernel, told: Stated) -> bool:
     for one in told.formulas:
         laid |= _indexed(one.statement)
     named = {array.name for name in laid if (array := array_named(name, arrays, short=False)) is not None}
-    return all(one.name in named for one in arrays)
+    known = written(kernel, source.wishes).names
+    return all(one.name in named for one in arrays) and all(one.symbols.keys() <= known for one in card.cases)
 
 
 def _indexed(statement: Equation) -> set[str]:

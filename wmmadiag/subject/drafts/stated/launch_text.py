@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import Value
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.array_extents import room_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.model import Wishes
@@ -30,6 +31,13 @@ class WrittenLaunch:
     entry: str
     numbers: Mapping[str, str]
     sizes: Mapping[str, str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The host symbols in it, sizes of arrays aside."""
+        inner = [part.partition("}")[0] for part in self.entry.split("{")[1:]]
+        texts = [*self.grid, *self.block, self.shared, *self.numbers.values(), *inner]
+        return frozenset(name for text in texts for name in names_in(text))
 
 
 def written(kernel: SourceKernel, wishes: Wishes) -> WrittenLaunch:

@@ -78,9 +78,10 @@ def known_numbers(kernel: SourceKernel, launched: WrittenLaunch) -> KnownNumbers
             exact.setdefault(name, str(int(number) if number == int(number) else number))
     machine = kernel.machine
     names = machine.names if machine is not None else {}
-    for symbol, others in names.items():
-        exact.setdefault(symbol, symbol)
-        for other in others:
+    used = launched.names
+    # Of two that are called the same, a function's and its caller's, the one is meant that the launch is made with.
+    for symbol in sorted(names, key=lambda one: one not in used):
+        for other in (symbol, *names[symbol]):
             if other.isidentifier():
                 exact.setdefault(other, symbol)
     like: dict[str, list[str]] = {symbol: [symbol, *others] for symbol, others in names.items()}
