@@ -40,6 +40,13 @@ def test_arrays_that_a_main_never_fills_make_no_right_kernel_wrong(check, status
     assert made.code_with(TaskOutcome(task, error="nothing tells", code=2)) == 1
 
 
+@pytest.mark.parametrize(("ended", "told"), [("it took too long", "did not come to its end"), ("", "code crashed")])
+def test_a_program_that_was_ended_did_not_crash(ended, told):
+    made = ProgramCheck(Path("k.cu"), ProgramResult(-9, launches=1, ended=ended))
+    said = lines(made, TaskOutcome(Task(made.path, None), error="nothing tells", code=2), verbose=False)
+    assert any(told in line for line in said)
+
+
 def test_a_comparison_that_fails_makes_no_right_kernel_wrong():
     task = Task(Path("k.cu"), None)
     case = CaseResult("default", "small", "passed", {})

@@ -88,7 +88,8 @@ class ProgramCheck:
     @property
     def crashed(self) -> bool:
         """Whether host code died otherwise than by an abort, which is how an assertion says that something is wrong."""
-        return self.result is not None and self.result.status < 0 and self.result.status != -signal.SIGABRT
+        one = self.result
+        return one is not None and not one.ended and one.status < 0 and one.status != -signal.SIGABRT
 
     @property
     def code(self) -> int:
@@ -419,6 +420,8 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
         return ["undecided: it launches no kernel"]
     if made.result is not None and not made.launches_it and not made.result.ended:
         return ["undecided: it does not launch this kernel, called so"]
+    if made.result is not None and made.result.ended:
+        why = f"it did not come to its end; {why}"
     if made.crashed:
         why = f"its host code crashed, which says nothing of its kernels; {why}"
     if made.passed:
