@@ -199,7 +199,7 @@ def check_program(
         )  # fmt: skip
         if ran is None or ran.result is None:
             own_name = str(task.path.with_suffix(""))
-            more = 0.0 if args.budget_seconds else _COMPILING * limit
+            more = 0.0 if args.budget_seconds or known else _COMPILING * limit
             ran_so = run_program(program, spec, own_name, [], seconds=limit, compiling=more, quiet=True)
             made.result = _of_what_it_launches(ran_so)
         else:
