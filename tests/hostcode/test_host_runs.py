@@ -333,3 +333,21 @@ def test_every_instantiation_that_is_asked_for_is_run_with_its_objects(tmp_path,
         assert one.kernel.arguments[0] == "Config<Shape<64, 16>, Shape<32, 8>>"
         assert told(one.block.members["x"].value) == "64"
         assert isinstance(one.arguments[2], Struct) and isinstance(one.arguments[2].members["d"].value, Pointer)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "auto go = [&](auto tag) { using T = decltype(tag); scale<T><<<n, 32>>>((T*)x, n); }; go(half{});",
+        "auto go = [&](auto&& tag) { scale<decltype(tag)><<<n, 32>>>((half*)x, n); }; go(half{});",
+        "typed(x, n, half{});",
+    ],
+    ids=["an alias", "a reference", "a template"],
+)
+def test_the_type_of_an_object_that_stands_for_it(tmp_path, host):
+    text = (
+        "template <class T> __global__ void scale(T* x, int n) { x[blockIdx.x * 32 + threadIdx.x] *= n; }\n"
+        + "template <class T> void typed(void* x, int n, T) { scale<T><<<n, 32>>>((T*)x, n); }\n" * ("typed" in host)
+    )
+    ((launch, _),) = launched(tmp_path, text + "void run(void* x, int n) { " + host + " }\n")
+    assert launch.kernel.arguments == ("half",)

@@ -24,6 +24,7 @@ from wmmadiag.hostcode.names import template_values, type_text
 from wmmadiag.hostcode.places import assigned, converted, place_of
 from wmmadiag.hostcode.program import HostFunction, plain_name
 from wmmadiag.hostcode.scopes import Scope
+from wmmadiag.hostcode.terms import Term
 from wmmadiag.hostcode.types import bytes_of, plain, pointee
 from wmmadiag.hostcode.values import (
     Cell,
@@ -97,9 +98,16 @@ def unknown_call(machine: Machine, node: Node, scope: Scope) -> Value:
 
 
 def _cells(machine: Machine, node: Node, scope: Scope) -> list[Cell | None]:
-    """The variables that a call's arguments name, for parameters that are references."""
-    return [place_of(machine, one, scope) if one.type in ("identifier", "field_expression") else None
-            for one in arguments(node)]  # fmt: skip
+    """The variables that a call's arguments name, for parameters that are references; of `scalar_t{}` one that says its
+    type, which its value does not."""
+    found: list[Cell | None] = []
+    for one in arguments(node):
+        kind = field(one, "type") if one.type == "compound_literal_expression" else None
+        if kind is not None:
+            found.append(Cell(evaluate(machine, one, scope), type_text(machine, kind, scope)))
+        else:
+            found.append(place_of(machine, one, scope) if one.type in ("identifier", "field_expression") else None)
+    return found
 
 
 def _cast(machine: Machine, node: Node, called: Node, scope: Scope) -> Value | None:
@@ -277,6 +285,8 @@ def run_closure(machine: Machine, closure: Closure, values: Sequence[Value], cel
             value = values[position] if position < len(values) else Unknown(parameter.name)
             cell = cells[position] if position < len(cells) else None
             kind = parameter.type + "*" * parameter.pointers
+            if cell is not None and plain(kind) == "auto" and isinstance(value, Term) and cell.type:
+                kind = cell.type
             if parameter.reference and cell is not None and "const" not in parameter.type.split():
                 inner.variables[parameter.name] = cell
             else:

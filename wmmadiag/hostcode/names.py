@@ -285,9 +285,20 @@ def template_text(machine: Machine, value: Value) -> str:
 _SUMS = re.compile(r"(?:\b\w+::)*\b(?:acc_type|acc_type_device|opmath_type)\s*<\s*([\w:]+)[^<>]*>")
 
 
+_DECLTYPE = re.compile(r"\bdecltype\s*\(\s*(\w+)\s*\)")
+
+
+def _type_of(match: re.Match[str], scope: Scope) -> str:
+    """`decltype(x)` as the type of that variable, where it is known."""
+    cell = scope.variable(match[1])
+    kind = plain(cell.type) if cell is not None else ""
+    return kind if kind and "auto" not in kind.split() else match[0]
+
+
 def type_text(machine: Machine, node: Node, scope: Scope) -> str:
     """A type as written, with the names that stand for others replaced by those."""
     text = re.sub(r"\btypename\s+", "", scope.source.words(node))
+    text = _DECLTYPE.sub(lambda match: _type_of(match, scope), text)
 
     def meant(match: re.Match[str]) -> str:
         name = match[0]
