@@ -55,7 +55,6 @@ YIELDS = [
     ),
     ("negated", "float x = a[0]; out[0] = x * alpha - b[0];", "x = -a[0];"),
     ("negated", "out[0] = a[1] * alpha - b[0];", "= -a[1] * alpha - b[0];"),
-    ("clipped", "half* h = (half*)out; h[0] = __float2half(a[0] + b[0]);", "__float2half(fmaxf(a[0] + b[0], 0.0f))"),
     ("exchange", "int r = threadIdx.x; out[(r + 1) * n + blockIdx.x + m] = a[0];", "out[r + 1 + (blockIdx.x + m) * n]"),
     (
         "exchange",
@@ -217,7 +216,6 @@ NEVER = [
     ("negated", "out[0] = a[0] - b[0];", "-(a[0]"),  # its operands are exchanged
     ("negated", "out[0] = fmaxf(a[0], b[0]);", "fmaxf(-a[0]"),
     ("negated", "int i = m; out[i] = a[0];", "-m"),
-    ("clipped", "float x = a[0]; out[0] = sqrtf(x) + b[0];", "fmaxf(x"),  # not what is stored
     ("within_warp", "int t = threadIdx.x, w = t / 32, y = threadIdx.y; out[w] = a[y];", "/ 32 / 32"),
     ("within_warp", "int t = threadIdx.x, w = t / 32, y = threadIdx.y; out[w] = a[y];", "a[y % 32]"),
     ("quarters", "int l = threadIdx.x; copy4(out, a + l % 4 * n + l / 4 * 8);", "l ^ 8"),  # no quarter of a warp

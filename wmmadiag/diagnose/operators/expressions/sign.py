@@ -28,21 +28,6 @@ def negated(program: Program) -> Iterator[Draft]:
             yield replaced(one, Text(f"-{wrapped(text_of(one), precedence.UNARY)}", precedence.UNARY))
 
 
-@operator
-def clipped(program: Program) -> Iterator[Draft]:
-    """`fmaxf(x, 0.0f)` for a real `x` that is stored, perhaps as another type."""
-    for one in program.expressions:
-        if one.type.kind != "float" or one.fixed or one.varying is False or one.kind in ("list", "assignment", "comma"):
-            continue
-        held = one
-        while held.parent is not None and held.parent.kind in ("call", "cast") and len(held.parent.operands) == 1:
-            held = held.parent
-        innermost = held is one or held.type.kind != "float"
-        target = held.parent.operands[0] if innermost and held.parent is not None and _whole(held) else None
-        if target is not None and target.kind in ("subscript", "unary") and one.operator not in _CHOOSING:
-            yield replaced(one, Text(f"fmaxf({one.text}, 0.0f)", precedence.POSTFIX))
-
-
 def _whole(one: Expression) -> bool:
     """Whether it is all that something is set to, or that is returned."""
     around = one.parent
