@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wmmadiag.compile import ptx_scan
 from wmmadiag.compile.build import Built, build, nvrtc_options
-from wmmadiag.compile.driver import source_tree
+from wmmadiag.compile.driver import is_provided, source_tree
 from wmmadiag.compile.host_headers import brought
 from wmmadiag.compile.model import Entry, find_entries, source_name
 from wmmadiag.compile.names import base_name, demangle
@@ -22,6 +22,7 @@ from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import blank
 from wmmadiag.diagnose.changes import Texts
 from wmmadiag.diagnose.trials.copies import Definition, definition_of, whole_of
+from wmmadiag.diagnose.trials.preamble import preamble, unguarded
 from wmmadiag.errors import ConfigurationError
 
 
@@ -40,6 +41,8 @@ class Prepared:
     own: NvrtcResult  # what the compiler made of the source as it is, optimised as the user's own program
     definition: Definition | None  # of the kernel in these files; None where it cannot be copied, or of several
     whole: Definition | None  # the same with what stands before it in its file; None where that cannot be copied
+    preamble: bytes  # what may be read before the source, see `preamble`
+    guard: Sequence[ByteEdit]  # what takes the guard around the source away
     _built: Built
 
     @property
@@ -121,6 +124,8 @@ def prepare(path: Path, options: CompileOptions, entries: Sequence[str], texts: 
         built.result,
         definition,
         whole,
+        preamble(tree, lambda name: is_provided(name, tools)),
+        unguarded(tree),
         built,
     )
 

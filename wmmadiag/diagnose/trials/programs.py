@@ -29,6 +29,7 @@ from wmmadiag.diagnose.trials.copies import Definition, copied, in_wrapper, own_
 from wmmadiag.diagnose.trials.holes import Hole, blamed
 from wmmadiag.diagnose.trials.holes import header as fillings
 from wmmadiag.diagnose.trials.holes import render as render_holes
+from wmmadiag.diagnose.trials.preamble import PREAMBLE, STOP
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.rolling import Loops, rolled
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
@@ -79,6 +80,7 @@ class Programs:
         rolled: whether loops stay loops: alternatives in an unrolled loop are as many branches as it has rounds, and
             the compiler's time grows with all ways through them, to minutes.
         minimal: whether the compiler leaves out what few kernels need.
+        ahead: whether headers that nothing changes are read first, see `preamble`.
         spares: whether programs of changes are worth unrolled loops where few alternatives are, see `rolling`; those
             with holes are.
         compilations: how many there were.
@@ -90,6 +92,7 @@ class Programs:
         self.level: Level = "fast"
         self.rolled = True
         self.minimal: bool = like is None or like.minimal
+        self.ahead: bool = like is None or like.ahead
         self.spares = False
         self.compilations = 0
         self.misleading: set[Change] = set()
@@ -120,6 +123,9 @@ class Programs:
         except WmmadiagError:
             if self.minimal:  # what is left out is used, or the compiler leaves out nothing
                 self.minimal = False
+                return self.plain()
+            if self.ahead:
+                self.ahead = False
                 return self.plain()
             if self.level == "full":
                 raise
@@ -361,19 +367,26 @@ class Programs:
         if self.rolled and spared:
             self._loops = self._loops or Loops(prepared.texts)
             prepared = replace(prepared, texts=self._loops.spared(edits))
+        own = not any(some for file, some in edits.items() if file != prepared.root)
+        if self.ahead:
+            edits = {**edits, prepared.root: [*edits.get(prepared.root, ()), *prepared.guard]}
         root, headers = prepared.changed(edits)
         if self.rolled:
             root, headers = rolled(root), {name: rolled(text) for name, text in headers.items()}
         headers[HEADER] = header() + further
-        flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if self.level == "fast" else [])]
+        first = {HEADER: headers[HEADER]}
+        if self.ahead:
+            first[PREAMBLE] = headers[PREAMBLE] = prepared.preamble
+        flags = [*prepared.options, *(f"--pre-include={one}" for one in first)]
+        flags += [_FAST] if self.level == "fast" else []
         flags += [_MINIMAL] if self.minimal else []
-        # A changed header makes another precompiled one, which nothing would use again.
-        kept = not any(some for file, some in edits.items() if file != prepared.root)
+        # A changed header makes another precompiled one, which nothing would use again: what comes before it is kept.
+        kept = own or self.ahead
         if kept:
-            flags += precompiling(headers, self._folder.path, prepared.tools)
+            flags += precompiling(headers if own else first, self._folder.path, prepared.tools)
         with in_use() if kept else nullcontext():
             named = prepared.expressions if expressions is None else expressions
-            return run_nvrtc(root, prepared.root, flags, headers=headers, name_expressions=named)
+            return run_nvrtc(root if own else STOP + root, prepared.root, flags, headers=headers, name_expressions=named)
 
     def _loaded(self, result: NvrtcResult) -> Kernels:
         entries = self.prepared.entries_of(result.ptx, result.lowered)
