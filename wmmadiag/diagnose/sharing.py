@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 
-from wmmadiag.csource.nodes import ancestors, at
+from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import declared, named_by
 from wmmadiag.diagnose.changes import Change
@@ -59,18 +60,21 @@ class Sharing:
         found: set[str] = set()
         waiting = [name]
         while waiting:
-            word = re.compile(rf"\b{re.escape(waiting.pop())}\b")
-            made = {macro for macro, body in self._macros.items() if word.search(body)}
-            made |= {one for source in self._sources.values() for one in _constants_with(source, word)}
+            made = self._makes.get(waiting.pop(), set())
             waiting += made - found
             found |= made
         return found - {name}
 
-
-def _constants_with(source: Source, word: re.Pattern[str]) -> Iterator[str]:
-    """The `constexpr` constants of a source whose declaration has a word."""
-    for match in re.finditer(word.pattern.encode(), source.code.code):
-        for one in ancestors(at(source.root, match.start())):
-            if one.type in ("declaration", "field_declaration"):
-                yield from (held.name for held in declared(source, one) if held.constant)
-                break
+    @cached_property
+    def _makes(self) -> Mapping[str, set[str]]:
+        """The macros and `constexpr` constants by the names that they are made of."""
+        bodies = list(self._macros.items())
+        for source in self._sources.values():
+            for node in descendants(source.root, "declaration", "field_declaration"):
+                text = source.code.code[node.start_byte : node.end_byte].decode("utf-8", "replace")
+                bodies += [(one.name, text) for one in declared(source, node) if one.constant]
+        found: dict[str, set[str]] = {}
+        for name, body in bodies:
+            for word in _NAME.findall(body):
+                found.setdefault(word, set()).add(name)
+        return found
