@@ -11,7 +11,7 @@ from functools import partial
 from wmmadiag.compile.nvrtc_library import INVALID_OPTION
 from wmmadiag.compile.toolchain import nvrtc_library
 from wmmadiag.errors import ConfigurationError, UndecidedError
-from wmmadiag.processes.apart import apart, memory_is_limited
+from wmmadiag.processes.apart import Copy, apart, memory_is_limited
 from wmmadiag.processes.child import ChildEnded
 from wmmadiag.processes.waiting import waited_for
 
@@ -27,6 +27,9 @@ class NvrtcResult:
     status: str = ""  # NVRTC's result name, e.g. "NVRTC_ERROR_COMPILATION".
 
 
+ENDED = "NVRTC ended its process"
+"""Begins the status of what it died of."""
+_COPY = Copy()
 _LAST: ContextVar[tuple[object, NvrtcResult] | None] = ContextVar("_LAST", default=None)
 _ONCE: ContextVar[bool] = ContextVar("_ONCE", default=False)
 
@@ -49,8 +52,12 @@ def run_nvrtc(
     *,
     headers: Mapping[str, bytes] | None = None,
     name_expressions: Sequence[str] = (),
+    again_and_again: bool = False,
 ) -> NvrtcResult:
     """Compile `text` under the name `file_name`, with `headers` (name in the directive → text) held in memory.
+
+    Args:
+        again_and_again: whether it is one of many texts that somebody made: what NVRTC dies of is then an answer.
 
     Raises:
         ConfigurationError: NVRTC is missing, or refuses an option.
@@ -62,9 +69,15 @@ def run_nvrtc(
         return last[1]
     nvrtc_library()  # loaded here, so that no child has to
     work, compiling = partial(_compiled, *asked), f"compiling {file_name} with NVRTC"
+    if again_and_again:
+        work = partial(_COPY.call, _compiled, *asked)
+    elif memory_is_limited():
+        work = partial(apart, work)
     try:
-        result = waited_for(partial(apart, work) if memory_is_limited() else work, compiling)
+        result = waited_for(work, compiling)
     except ChildEnded as end:
+        if again_and_again:
+            return NvrtcResult(False, "", status=f"{ENDED} with {end.words()}")
         raise UndecidedError(
             f"NVRTC ended with {end.words()} while it compiled {file_name}: this process's memory is limited",
             hint="raise the limit (ulimit -v), or compile less at once",

@@ -7,12 +7,14 @@ import functools
 import hashlib
 import shutil
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from wmmadiag.compile.toolchain import Toolchain, nvrtc_library
+from wmmadiag.processes.scratch import scratch_folder
 
 _FIRST = (12, 8)
 """First NVRTC with `--pch` (NVRTC manual, "Precompiled Header (PCH)")."""
@@ -43,6 +45,17 @@ def discard(folder: Path) -> None:
             _sweep()
         finally:
             _LOCK.release()
+
+
+class Folder:
+    """Where NVRTC keeps precompiled headers: gone with this."""
+
+    @functools.cached_property
+    def path(self) -> Path:
+        """It, made when it is first needed."""
+        found = scratch_folder("headers")
+        weakref.finalize(self, discard, found)
+        return found
 
 
 @atexit.register

@@ -111,7 +111,8 @@ def _of_call(call: Node, functions: Mapping[str, Sequence[Function]]) -> Iterato
     for number, one in enumerate(given):
         if known:
             # A parameter that is beyond the known ones belongs to a pack.
-            written = any(may_write(other.parameters[min(number, len(other.parameters) - 1)]) for other in known)
+            taking = [other.parameters for other in known if other.parameters]
+            written = any(may_write(some[min(number, len(some) - 1)]) for some in taking)
         else:
             written = alone or _is_address(bare(one))
         place = field(bare(one), "argument") if _is_address(bare(one)) else one

@@ -1,19 +1,24 @@
-"""A function called in a copy of this process, which may die of it.
+"""Functions called in a copy of this process, which may die of it.
 
-For what a library does to a process that gets too little memory: NVRTC 13.5 aborts ("LLVM ERROR: out of memory"), or
-calls itself until the stack is full.
+For what a library does to its process: NVRTC 13.5 aborts where memory is short ("LLVM ERROR: out of memory"), calls
+itself until the stack is full, or reads what is not there (`--Ofast-compile=min` of a kernel with `cuda::barrier`).
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import pickle
 import resource
+import signal
 from collections.abc import Callable
-from typing import TypeVar
+from multiprocessing.connection import Connection, Pipe
+from typing import ParamSpec, TypeVar
 
 from wmmadiag.processes.child import ChildEnded
 
+Asked = ParamSpec("Asked")
 Result = TypeVar("Result")
 
 
@@ -61,3 +66,71 @@ def _answer(work: Callable[[], object], reading: int, writing: int) -> None:
         status = 0
     finally:
         os._exit(status)
+
+
+class Copy:
+    """A copy of this process that calls functions for it, one after the other; a new one after it has died."""
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._owner = 0
+        self._connection: Connection | None = None
+        atexit.register(self.stop)
+
+    def call(self, work: Callable[Asked, Result], *given: Asked.args, **named: Asked.kwargs) -> Result:
+        """What `work` returns, or raises, in the copy; both and their arguments can be pickled.
+
+        Raises:
+            ChildEnded: the copy ended without an answer.
+            OSError: the system makes none.
+        """
+        connection = self._connection
+        if connection is None or self._owner != os.getpid():
+            connection = self._made()
+        try:
+            connection.send((work, given, named))
+            answer, failure = connection.recv()
+        except (EOFError, ConnectionError):
+            raise ChildEnded(self.stop()) from None
+        except BaseException:  # an interrupt: what comes later would be taken for the next answer
+            self.stop()
+            raise
+        if failure is not None:
+            raise failure
+        return answer  # type: ignore[no-any-return]
+
+    def _made(self) -> Connection:
+        ours, theirs = Pipe()
+        child = os.fork()
+        if child == 0:
+            ours.close()
+            _serve(theirs)
+        theirs.close()
+        self._connection, self._process, self._owner = ours, child, os.getpid()
+        return ours
+
+    def stop(self) -> int | None:
+        """End the copy. How it ended, if it did so by itself: as `subprocess` has it."""
+        connection, self._connection = self._connection, None
+        if connection is None or self._owner != os.getpid():
+            return None
+        connection.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
+
+
+def _serve(connection: Connection) -> None:
+    """In the copy: answer until the connection closes."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked says when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        while True:
+            work, given, named = connection.recv()
+            try:
+                answer: tuple[object, BaseException | None] = (work(*given, **named), None)
+            except BaseException as error:
+                answer = (None, error)
+            connection.send(answer)
+    finally:
+        os._exit(0)

@@ -34,7 +34,7 @@ def preamble(tree: SourceTree, provided: Callable[[str], bool]) -> bytes:
             if one.name != "include" or any(group.start < one.start < group.end for group in opened):
                 continue
             key = tree.targets.get((file.key, one.start))
-            if key in tree.outside:
+            if key is not None and key in tree.outside:
                 found[b'"' + key.encode("utf-8", "surrogateescape") + b'"'] = None
             elif key is not None and key not in done:
                 done.add(key)
@@ -71,8 +71,8 @@ def _guard(data: bytes, known: tuple[Span, ...]) -> Iterator[tuple[int, int]]:
     defined = next(one for one in told if one.start > around.start)
     words = data[defined.start : defined.end].lstrip(b"# \t").split()
     code = bytearray(data)
-    for one in (*known, around):
-        code[one.start : one.end] = b" " * (one.end - one.start)
+    for start, end in ((around.start, around.end), *((one.start, one.end) for one in known)):
+        code[start:end] = b" " * (end - start)
     if words == [b"define", around.heads[0][3].encode()] and not code.strip():
         for start, end, *_ in (around.heads[0], (defined.start, defined.end), around.heads[-1]):
             yield start, end

@@ -7,20 +7,18 @@ compiled singly, too: a place may need a constant.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
-from pathlib import Path
+from functools import partial
 from typing import Literal, TypeAlias
 
 from wmmadiag.compile import ptx_scan
 from wmmadiag.compile.diagnostics import errors_in
 from wmmadiag.compile.names import base_name
-from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
-from wmmadiag.compile.precompiled import discard, in_use, precompiling
+from wmmadiag.compile.nvrtc import ENDED, NvrtcResult, run_nvrtc
+from wmmadiag.compile.precompiled import Folder, in_use, precompiling
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.blame import blame
@@ -35,7 +33,6 @@ from wmmadiag.diagnose.trials.rolling import Loops, rolled
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import CompileError, WmmadiagError
-from wmmadiag.processes.scratch import scratch_folder
 from wmmadiag.ptx import parse, parse_each
 from wmmadiag.ptx.ir import Module
 
@@ -56,17 +53,6 @@ _ROUNDS = 8
 """Compilations of one program with holes: the compiler names some of what it refuses each time."""
 _KEPT = 32
 """Programs of copies that are kept for further changes that give the same one."""
-
-
-class _Folder:
-    """Where NVRTC keeps precompiled headers: gone with this."""
-
-    @cached_property
-    def path(self) -> Path:
-        """It, made when it is first needed."""
-        found = scratch_folder("headers")
-        weakref.finalize(self, discard, found)
-        return found
 
 
 class Programs:
@@ -98,7 +84,7 @@ class Programs:
         self.misleading: set[Change] = set()
         self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
         self._wrapped: bool | None = None
-        self._folder: _Folder = like._folder if like is not None else _Folder()
+        self._folder: Folder = like._folder if like is not None else Folder()
         same = like is not None and like.prepared is prepared
         self._unchanged: dict[tuple[Level, bool] | None, Program] = like._unchanged if like is not None and same else {}
         self._loops: Loops | None = like._loops if like is not None and same else None
@@ -378,15 +364,19 @@ class Programs:
         if self.ahead:
             first[PREAMBLE] = headers[PREAMBLE] = prepared.preamble
         flags = [*prepared.options, *(f"--pre-include={one}" for one in first)]
-        flags += [_FAST] if self.level == "fast" else []
         flags += [_MINIMAL] if self.minimal else []
         # A changed header makes another precompiled one, which nothing would use again: what comes before it is kept.
         kept = own or self.ahead
         if kept:
             flags += precompiling(headers if own else first, self._folder.path, prepared.tools)
+        asked = partial(
+            run_nvrtc, root if own else STOP + root, prepared.root, headers=headers,
+            name_expressions=prepared.expressions if expressions is None else expressions, again_and_again=True,
+        )  # fmt: skip
         with in_use() if kept else nullcontext():
-            named = prepared.expressions if expressions is None else expressions
-            return run_nvrtc(root if own else STOP + root, prepared.root, flags, headers=headers, name_expressions=named)
+            result = asked([*flags, *([_FAST] if self.level == "fast" else [])])
+            # In haste it dies of what it compiles otherwise (NVRTC 13.5: a loop that waits for a `cuda::barrier`).
+            return asked(flags) if result.status.startswith(ENDED) and self.level == "fast" else result
 
     def _loaded(self, result: NvrtcResult) -> Kernels:
         entries = self.prepared.entries_of(result.ptx, result.lowered)
