@@ -76,7 +76,7 @@ def several(pairs: Sequence[tuple[Expression, Text]], note: str = "", *, static:
     if len({id(one.unit) for one, _ in pairs}) == 1:
         pairs = sorted(pairs, key=lambda pair: pair[0].start)
     first, new = pairs[0]
-    fixed = static or any(one.fixed or one.unit.anywhere for one, _ in pairs)
+    fixed = static or any(one.fixed or one.output or one.unit.anywhere for one, _ in pairs)
     edits = tuple(in_place_of(one, text) for one, text in pairs)
     return Draft(edits, "static" if fixed else "expression", first.role, note or f"{new.text} for {first.text}")
 

@@ -29,6 +29,8 @@ ExpressionKind = Literal[
 StatementKind = Literal["block", "expression", "declaration", "if", "loop", "return", "jump", "switch", "other"]
 
 
+MACRO_TAIL = b";}"
+"""What is put behind a macro's text to read it as the body of a function."""
 _LINE_END = re.compile(r"(?<!\\)\r?\n")
 
 
@@ -47,9 +49,11 @@ class Unit:
     used: tuple[Unit, int] | None = None  # of a macro, the unit and the offset where it stands first
 
     def edit(self, start: int, end: int, text: str) -> TextEdit:
-        """The bytes between two offsets of this unit's tree replaced; in a macro, lines go on."""
+        """The bytes between two offsets of this unit's tree replaced; in a macro, lines go on, and what was put behind
+        its text to read it is in no file."""
         if self.macro:
             text = _LINE_END.sub(r" \\\g<0>", text)
+            start, end = (min(at, len(self.source.data) - len(MACRO_TAIL)) for at in (start, end))
         return TextEdit(self.file, start + self.base, end + self.base, text)
 
 
@@ -73,6 +77,7 @@ class Expression:
     # whether its value differs between threads, blocks or rounds of a loop; None: not known
     varying: bool | None = None
     fixed: bool = False  # whether the compiler must know its value
+    output: bool = False  # whether inline assembly stores into it, in a macro that it is given to as well
     role: str = ""
     parent: Expression | None = None
     number: int = 0
@@ -109,10 +114,11 @@ class Expression:
 
     @property
     def assigned(self) -> bool:
-        """Whether it is what an assignment, an increment or an address is of, or a part of such a place."""
+        """Whether it is what an assignment, an increment, an address or assembly's output is of, or a part of such a
+        place."""
         around = self.parent
-        if around is None:
-            return False
+        if around is None or self.output:
+            return self.output
         if around.kind in ("subscript", "member"):
             return self.number == 0 and around.assigned
         return (around.kind == "assignment" and self.number == 0) or (

@@ -20,14 +20,14 @@ from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import TextEdit, Texts
 from wmmadiag.diagnose.operators import ordering, roles
 from wmmadiag.diagnose.operators.instantiated import Instantiated, Span, outside, within
-from wmmadiag.diagnose.operators.model import Body, Expression, Statement, Unit
+from wmmadiag.diagnose.operators.model import MACRO_TAIL, Body, Expression, Statement, Unit
 from wmmadiag.diagnose.operators.reading import BodyReader, returned
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_MACRO_HEAD, _MACRO_TAIL = b"void m(){", b";}"
+_MACRO_HEAD = b"void m(){"
 _NO_VALUES = frozenset(
     {*LOOPS, "compound_statement", "if_statement", "switch_statement", "assignment_expression", "gnu_asm_expression"}
 )
@@ -190,7 +190,10 @@ class _Reaching:
         }
         self.reader = BodyReader(types, returns, shared)
         self.reader.enumerations = self.enumerations
-        self.reader.macros = frozenset(name for name, (_, macro) in macros.items() if macro.parameters is not None)
+        self.reader.macros = {
+            name: tuple(_constraint(macro.body, one) for one in macro.parameters)
+            for name, (_, macro) in macros.items() if macro.parameters is not None
+        }  # fmt: skip
         self.reader.constants.update(dict.fromkeys(self.enumerators, INTEGER))
         self._read_numbers()
 
@@ -342,6 +345,12 @@ class _Reaching:
         return body.declaration
 
 
+def _constraint(body: str, parameter: str) -> str:
+    """With which constraint a macro gives its parameter to inline assembly; "" where it does not."""
+    found = re.search(rf'"([^"\n]*)"\s*\(\s*{re.escape(parameter)}\s*\)', body) if "asm" in body else None
+    return found[1] if found is not None else ""
+
+
 def _number(text: str, known: Mapping[str, Type]) -> Type | None:
     """The type of a macro's text that begins with a number, or is made of names that stand for one; else None."""
     names = _NAME.findall(text)
@@ -358,7 +367,7 @@ def _macro_unit(around: Unit, macro: Macro, used: tuple[Unit, int] | None) -> Un
         return None
     joined = re.sub(rb"\\(\r?\n)", lambda found: b" " + found[1], data)
     joined = _COMMENTS.sub(lambda found: found[0] if found[1] else b" " * len(found[0]), joined)
-    source = parse(_MACRO_HEAD + joined + _MACRO_TAIL, around.file)
+    source = parse(_MACRO_HEAD + joined + MACRO_TAIL, around.file)
     names = dict.fromkeys(macro.parameters or (), UNKNOWN)
     base = macro.body_start - len(_MACRO_HEAD)
     return Unit(around.file, source, Scopes(source), base, names, macro.name, _is_value(source), used)

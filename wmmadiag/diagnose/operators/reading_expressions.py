@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.nodes import descendants, field
@@ -38,7 +38,8 @@ class ExpressionReader(ABC):
         self.types = types
         self.returns = returns
         self.constants: dict[str, Type] = {}
-        self.macros: frozenset[str] = frozenset()  # those that are called
+        # those that are called, with the constraints by which they give their parameters to inline assembly
+        self.macros: Mapping[str, Sequence[str]] = {}
         self.enumerations: list[tuple[str, ...]] = []
         self.shared_names = shared_names
         self.needed: set[str] = set()
@@ -234,8 +235,9 @@ class ExpressionReader(ABC):
         for one in template.named_children if template is not None else ():
             if one.type == "type_descriptor":
                 self.needed.add(made.unit.source.text(one))
-        for one in values:
-            self._operand(made, one)
+        constraints = self.macros.get(name, ())
+        for number, one in enumerate(values):
+            self._given(made, one, constraints[number] if number < len(constraints) else "")
         spelled = made.unit.source.words(function) if function is not None else ""
         if name in _CASTS and template is not None and values:
             made.kind, made.operator = "cast", made.unit.source.words(template)[1:-1].strip()
@@ -325,8 +327,14 @@ class ExpressionReader(ABC):
         made.kind = "assembly"
         for operand in descendants(node, "gnu_asm_output_operand", "gnu_asm_input_operand"):
             constraint = field(operand, "constraint")
-            literal = constraint is not None and made.unit.source.text(constraint).strip('"=+&') in ("n", "i")
-            self._operand(made, field(operand, "value"), fixed=literal)
+            text = made.unit.source.text(constraint).strip('"') if constraint is not None else ""
+            self._given(made, field(operand, "value"), text)
+
+    def _given(self, made: Expression, node: Node | None, constraint: str) -> None:
+        """An operand that inline assembly is given with a constraint, "" where it is not."""
+        one = self._operand(made, node, fixed=constraint in ("n", "i"))
+        if one is not None:
+            one.output = constraint.startswith(("=", "+"))
 
 
 def operator_of(unit: Unit, node: Node) -> str:

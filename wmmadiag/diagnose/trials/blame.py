@@ -11,8 +11,10 @@ from wmmadiag.diagnose.trials.schemata import OTHER_TYPE, Schemata
 
 _FOLLOWS = "<error-type>"
 """In a message that follows from another one: it is about what could not be declared."""
-_ALONE = re.compile(r"As<(?P<original>.*), <error-type>>")
+_ALONE = re.compile(r"As<(?P<original>.*), <error-type>, (?P<number>\d+)U?>")
 """Of an alternative that is an error by itself, in place of something that is none."""
+_NUMBER = re.compile(r"As<.*, (\d+)U?>")
+"""The change that a message is about, wherever it says to be: in a macro's argument, where the macro is used."""
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -38,7 +40,8 @@ def blame(errors: Sequence[Diagnostic], schemata: Schemata) -> Blame:
         lines = schemata.lines.get(error.place.file)
         if lines is None:
             continue
-        key = lines.own.get(error.place.line)
+        number = _NUMBER.search(error.message)
+        key = int(number[1]) if number is not None else lines.own.get(error.place.line)
         if _FOLLOWS in error.message:
             message = _also_undefined(error, lines.stands.get(error.place.line), unknown)
             if key is not None and message:

@@ -225,7 +225,8 @@ class _Writer:
         self._write(f"({self._any_of(site)} ? (".encode())
         for position, (number, text) in enumerate(site.alternatives):
             new = one_line(text.encode())
-            stands = f"static_cast<::wmmadiag_trial::As<decltype(({old})), decltype(({new}))>>({new})"
+            types = f"decltype(({old})), decltype(({new})), {number}"
+            stands = f"static_cast<::wmmadiag_trial::As<{types}>>({new})"
             last = position + 1 == len(site.alternatives)
             self._write(ending)
             self.own[self.line] = number

@@ -124,7 +124,8 @@ template <class T>
 struct Stand<const T&, T&> {
     using type = const T&;
 };
-template <class Original, class Alternative>
+// The number is the change's: a message about what stands in a macro's argument is where the macro is used, and names it all the same.
+template <class Original, class Alternative, unsigned number = 0>
 using As = typename Stand<Original, Alternative>::type;
 
 }  // namespace wmmadiag_trial
