@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.diagnostics import Diagnostic
+from wmmadiag.csource.edits import applied
+from wmmadiag.csource.lexical import closing
+from wmmadiag.diagnose.changes import Texts
 from wmmadiag.diagnose.trials.schemata import OTHER_TYPE, Schemata
+from wmmadiag.place import Place
 
 _FOLLOWS = "<error-type>"
 """In a message that follows from another one: it is about what could not be declared."""
@@ -16,6 +20,7 @@ _ALONE = re.compile(r"As<(?P<original>.*), <error-type>, (?P<number>\d+)U?>")
 _NUMBER = re.compile(r"As<.*, (\d+)U?>")
 """The change that a message is about, wherever it says to be: in a macro's argument, where the macro is used."""
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -28,8 +33,12 @@ class Blame:
     suspects: set[int] = field(default_factory=set)  # one of them, or several, may be what a message is about
 
 
-def blame(errors: Sequence[Diagnostic], schemata: Schemata) -> Blame:
-    """Whom errors name. Where some are refused, the others may follow from that."""
+def blame(errors: Sequence[Diagnostic], schemata: Schemata, texts: Texts) -> Blame:
+    """Whom errors name. Where some are refused, the others may follow from that.
+
+    Args:
+        texts: the source without a change.
+    """
     found = Blame()
     unknown: dict[str, str] = {}
     for error in errors:
@@ -52,9 +61,36 @@ def blame(errors: Sequence[Diagnostic], schemata: Schemata) -> Blame:
             found.refused.setdefault(key, error.message)
         else:
             around = [numbers for first, last, numbers in lines.around if first <= error.place.line <= last]
-            found.suspects |= set(around[-1]) if around else set()
-    found.suspects = found.suspects or {key for lines in schemata.lines.values() for key in lines.directives}
+            found.suspects |= set(around[-1]) if around else _given(error.place, schemata, texts)
+    if not found.suspects and not found.refused and not found.other_type:
+        directives = {key for lines in schemata.lines.values() for key in lines.directives}
+        found.suspects = directives or _naming(errors, schemata, texts)
     found.other_type -= found.refused.keys()
+    return found
+
+
+def _given(place: Place, schemata: Schemata, texts: Texts) -> set[int]:
+    """What stands in the arguments of the call that a message is about: it is where the call begins."""
+    text = applied(texts[place.file], schemata.edits[place.file])
+    start = -1
+    for _ in range(place.line - 1):
+        start = text.find(b"\n", start + 1)
+    opened = text.find(b"(", start + max(1, place.column))
+    end = closing(text, opened) if opened >= 0 else None
+    last = text.count(b"\n", 0, end) + 1 if end is not None else place.line
+    around = schemata.lines[place.file].around
+    return {number for first, _, numbers in around if place.line < first <= last for number in numbers}
+
+
+def _naming(errors: Sequence[Diagnostic], schemata: Schemata, texts: Texts) -> set[int]:
+    """What names, and did not before, something that messages name: a function that is defined nowhere."""
+    told = {word for error in errors for quoted in _QUOTED.findall(error.message) for word in _WORD.findall(quoted)}
+    found = set()
+    for key, change in schemata.changes.items():
+        old = b" ".join(texts[one.file][one.start : one.end] for one in change.edits).decode("utf-8", "replace")
+        new = " ".join(one.text for one in change.edits)
+        if told & (set(_WORD.findall(new)) - set(_WORD.findall(old))):
+            found.add(key)
     return found
 
 

@@ -275,7 +275,7 @@ class Programs:
             number = {change: key for key, change in schemata.changes.items()}
             result = self._compiled(schemata.edits, spared=self.spares)
             errors = errors_in(result.log) if not result.ok else ()
-            said = blame(errors, schemata)
+            said = blame(errors, schemata, self.prepared.texts)
             if result.ok:
                 try:
                     kernel = self._loaded(result)
