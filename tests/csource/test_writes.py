@@ -79,3 +79,12 @@ def test_what_calls_and_assembly_may_write(statement, names):
 def test_the_name_of_what_is_called(call, name):
     source = parse(f"void k() {{ auto y = {call}; }}")
     assert called(next(descendants(source.root, "call_expression"))) == name
+
+
+def test_a_namesake_without_parameters_takes_no_argument():
+    source = parse("struct S { __device__ float sum(); };\n__global__ void k(float* x) { sum(x); }")
+    functions = declarations(source).functions
+    known = {"sum": [one for one in functions if one.name == "sum"]}
+    body = functions[-1].body
+    assert body is not None and not known["sum"][0].parameters
+    assert list(writes(body, known)) == []

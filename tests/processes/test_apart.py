@@ -10,7 +10,7 @@ import pytest
 
 from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
-from wmmadiag.processes.apart import apart
+from wmmadiag.processes.apart import Copy, apart
 from wmmadiag.processes.child import ChildEnded
 
 pytestmark = pytest.mark.subprocess
@@ -53,3 +53,43 @@ def test_what_it_changes_is_its_own():
     seen = []
     assert apart(lambda: seen.append(1) or len(seen)) == 1
     assert seen == []
+
+
+@pytest.fixture
+def copy():
+    one = Copy()
+    yield one
+    one.stop()
+
+
+def dies(number: int) -> None:
+    faulthandler.disable()
+    os.kill(os.getpid(), number)
+
+
+def doubled(word: str, *, times: int = 1) -> str:
+    return word * 2 * times
+
+
+def test_one_copy_answers_again_and_again(copy):
+    first = copy.call(os.getpid)
+    assert first != os.getpid() and copy.call(os.getpid) == first
+    assert copy.call(doubled, "ab", times=2) == "abababab"
+    with pytest.raises(ZeroDivisionError):
+        copy.call(divmod, 1, 0)
+    assert copy.call(os.getpid) == first
+
+
+def test_a_copy_that_dies_says_of_what_and_the_next_call_has_another(copy):
+    first = copy.call(os.getpid)
+    with pytest.raises(ChildEnded) as told:
+        copy.call(dies, signal.SIGSEGV)
+    assert told.value.words() == "signal SIGSEGV"
+    assert copy.call(os.getpid) not in (first, os.getpid())
+
+
+def test_a_copy_that_is_stopped_is_gone(copy):
+    process = copy.call(os.getpid)
+    copy.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -45,6 +45,8 @@ def blame(errors: Sequence[Diagnostic], schemata: Schemata, texts: Texts) -> Bla
         undefined = _UNDEFINED.match(error.message)
         if undefined is not None:
             unknown.setdefault(undefined[1], error.message)
+    unsaid: list[Diagnostic] = []
+    named: set[Place] = set()
     for error in errors:
         lines = schemata.lines.get(error.place.file)
         if lines is None:
@@ -55,12 +57,21 @@ def blame(errors: Sequence[Diagnostic], schemata: Schemata, texts: Texts) -> Bla
             message = _also_undefined(error, lines.stands.get(error.place.line), unknown)
             if key is not None and message:
                 found.refused.setdefault(key, message)
-        elif key is not None and OTHER_TYPE in error.message:
+            continue
+        if key is None:
+            unsaid.append(error)
+            continue
+        named.add(error.place)
+        if OTHER_TYPE in error.message:
             found.other_type.add(key)
-        elif key is not None:
-            found.refused.setdefault(key, error.message)
         else:
-            around = [numbers for first, last, numbers in lines.around if first <= error.place.line <= last]
+            found.refused.setdefault(key, error.message)
+    for error in unsaid:
+        if error.place not in named:  # of a macro's use: it may follow
+            around = [
+                numbers for first, last, numbers in schemata.lines[error.place.file].around
+                if first <= error.place.line <= last
+            ]  # fmt: skip
             found.suspects |= set(around[-1]) if around else _given(error.place, schemata, texts)
     if not found.suspects and not found.refused and not found.other_type:
         directives = {key for lines in schemata.lines.values() for key in lines.directives}

@@ -252,7 +252,8 @@ class _Writer:
             return
         self._write(b"} else {" + ending)
         self.between(site.start, site.end, site.inner)
-        self._write(ending + b"} }")
+        # What ends a statement that is all of a macro stands where the macro is used.
+        self._write((b";" if inside(self._directives, site.start, site.end) else b"") + ending + b"} }")
 
     def _is(self, number: int) -> str:
         return _one_of(f"{one} == {number}u" for one in self.selected)
