@@ -302,7 +302,8 @@ class Programs:
         result = self._compiled(edits)
         if not result.ok:
             errors = errors_in(result.log)
-            raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
+            died = result.status if result.status.startswith(ENDED) else "the compiler failed"
+            raise CompileError(errors[0].message if errors else died, detail=result.log.strip())
         return self._loaded(result)
 
     def with_holes(self, holes: Sequence[Sequence[Hole]]) -> tuple[Kernels | None, Mapping[int, frozenset[int]]]:
