@@ -52,8 +52,11 @@ def test_headers_that_nobody_changes_are_read_first_in_their_order(tmp_path):
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (GUARDED, ["#include", "#include", "#if 0", "#include", "#endif"]),
-        ("#include <a.h>\n" + GUARDED, ["#include", "#include", "#include", "#if 0", "#include", "#endif"]),
+        (GUARDED, ["#define K_CUH_", "#include", "#include", "#if 0", "#include", "#endif"]),
+        (
+            "#include <a.h>\n" + GUARDED,
+            ["#include", "#define K_CUH_", "#include", "#include", "#if 0", "#include", "#endif"],
+        ),
         (GUARDED + "int after;\n", None),  # something is outside of it
         ("#ifndef A\n#define B\nint a;\n#endif\n", None),
         ("#ifndef A\n#define A 3\nint a;\n#endif\n", None),  # a value that code may read
@@ -78,6 +81,31 @@ def test_a_source_that_its_header_includes_again_keeps_its_guard(tmp_path):
     tree = tree_of(tmp_path, GUARDED)
     again = replace(tree, targets={**tree.targets, (next(iter(tree.headers)), 0): tree.root.key})
     assert unguarded(tree) and not unguarded(again)
+
+
+@pytest.mark.parametrize(
+    ("before", "ordered", "ahead"),
+    [
+        ("", False, True),
+        ("#ifdef K_CUH_\n#define STEP 1\n#else\n#define STEP 2\n#endif\n", True, True),  # a guard's macro stays
+        ("#ifdef __CUDA_FP16_H__\n#define STEP 1\n#else\n#define STEP 2\n#endif\n", True, False),
+        ("#define STEP 2\n", True, True),
+    ],
+)
+def test_headers_stay_where_they_are_if_the_program_hangs_on_their_order(tmp_path, before, ordered, ahead):
+    (tmp_path / "own.h").write_text(OWN, "utf-8")
+    source = tmp_path / "k.cu"
+    step = "STEP" if before else "2"
+    source.write_text(
+        f"#ifndef K_CUH_\n#define K_CUH_\n{before}#include <cuda_fp16.h>\n"
+        f"__global__ void k(float* x) {{ x[threadIdx.x * {step}] = 1.0f; }}\n#endif\n",
+        "utf-8",
+    )
+    prepared = prepare(source, CompileOptions(arch="sm_90"), [""])
+    held = Programs(prepared)
+    held.plain()
+    assert (prepared.ordered, held.ahead) == (ordered, ahead)
+    assert held.compilations == 1 + ordered
 
 
 def test_programs_are_the_same_with_headers_read_first_and_messages_keep_their_lines(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
+import threading
+import time
 
 import pytest
 
@@ -93,3 +95,22 @@ def test_a_copy_that_is_stopped_is_gone(copy):
     copy.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_who_waits_for_a_copy_that_somebody_stops_is_told_and_the_next_answer_is_its_own(copy):
+    told: list[ChildEnded] = []
+
+    def waits() -> None:
+        try:
+            copy.call(time.sleep, 60)
+        except ChildEnded as end:
+            told.append(end)
+
+    first = copy.call(os.getpid)
+    waiting = threading.Thread(target=waits)
+    waiting.start()
+    time.sleep(0.2)
+    copy.stop()
+    assert copy.call(doubled, "ab") == "abab" and copy.call(os.getpid) != first
+    waiting.join(10)
+    assert not waiting.is_alive() and len(told) == 1

@@ -82,6 +82,10 @@ def run_nvrtc(
             f"NVRTC ended with {end.words()} while it compiled {file_name}: this process's memory is limited",
             hint="raise the limit (ulimit -v), or compile less at once",
         ) from None
+    except BaseException:  # an interrupt: nobody waits for this answer any more
+        if again_and_again:
+            _COPY.stop()
+        raise
     if _ONCE.get() and result.ok:
         _LAST.set((asked, result))
     return result

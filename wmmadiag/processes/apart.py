@@ -12,6 +12,7 @@ import os
 import pickle
 import resource
 import signal
+import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import ParamSpec, TypeVar
@@ -72,6 +73,7 @@ class Copy:
     """A copy of this process that calls functions for it, one after the other; a new one after it has died."""
 
     def __init__(self) -> None:
+        self._asking = threading.Lock()
         self._process = 0
         self._owner = 0
         self._connection: Connection | None = None
@@ -84,17 +86,18 @@ class Copy:
             ChildEnded: the copy ended without an answer.
             OSError: the system makes none.
         """
-        connection = self._connection
-        if connection is None or self._owner != os.getpid():
-            connection = self._made()
-        try:
-            connection.send((work, given, named))
-            answer, failure = connection.recv()
-        except (EOFError, ConnectionError):
-            raise ChildEnded(self.stop()) from None
-        except BaseException:  # an interrupt: what comes later would be taken for the next answer
-            self.stop()
-            raise
+        with self._asking:
+            connection = self._connection
+            if connection is None or self._owner != os.getpid():
+                connection = self._made()
+            try:
+                connection.send((work, given, named))
+                answer, failure = connection.recv()
+            except (EOFError, ConnectionError):
+                raise ChildEnded(self.stop()) from None
+            except BaseException:  # an interrupt: what comes later would be taken for the next answer
+                self.stop()
+                raise
         if failure is not None:
             raise failure
         return answer  # type: ignore[no-any-return]
@@ -110,14 +113,15 @@ class Copy:
         return ours
 
     def stop(self) -> int | None:
-        """End the copy. How it ended, if it did so by itself: as `subprocess` has it."""
+        """End the copy, whoever waits for its answer. How it ended, if it did so by itself: as `subprocess` has it."""
         connection, self._connection = self._connection, None
         if connection is None or self._owner != os.getpid():
             return None
-        connection.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
+        status = os.waitpid(self._process, 0)[1]
+        connection.close()  # last: who waits for an answer reads from it
+        return os.waitstatus_to_exitcode(status)
 
 
 def _serve(connection: Connection) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from wmmadiag.compile.sources import SourceFile, SourceTree
 from wmmadiag.csource.conditionals import Group, groups
 from wmmadiag.csource.edits import ByteEdit
-from wmmadiag.csource.lexical import Span, blank, spans
+from wmmadiag.csource.lexical import blank, spans
 
 PREAMBLE = "wmmadiag_preamble.h"
 """The name under which a program reads it."""
@@ -29,7 +29,7 @@ def preamble(tree: SourceTree, provided: Callable[[str], bool]) -> bytes:
     found: dict[bytes, None] = {}
 
     def read(file: SourceFile) -> None:
-        opened = _conditions(file.data, tuple(spans(file.data)))
+        opened = _conditions(file.data)
         for one in file.directives:
             if one.name != "include" or any(group.start < one.start < group.end for group in opened):
                 continue
@@ -47,23 +47,34 @@ def preamble(tree: SourceTree, provided: Callable[[str], bool]) -> bytes:
     return b"".join(b"#include " + one + b"\n" for one in found)
 
 
+def hangs_on_order(tree: SourceTree) -> bool:
+    """Whether what stands before its headers may tell them or itself something: a condition, or a macro."""
+    for file in tree.files():
+        guard = {start for start, _ in _guard(file.data)}
+        last = max((one.start for one in file.directives if one.name == "include"), default=-1)
+        macros = (one.start for one in file.directives if one.name in ("define", "undef") and one.start < last)
+        if _conditions(file.data) or not guard.issuperset(macros):
+            return True
+    return False
+
+
 def unguarded(tree: SourceTree) -> list[ByteEdit]:
-    """Edits that take away the guard around a source, which nothing of it includes again."""
+    """Edits that take away the condition around a source, which nothing of it includes again; its macro stays."""
     if tree.root.key in tree.targets.values():
         return []
     data = tree.root.data
-    known = tuple(spans(data))
-    return [ByteEdit(start, end, blank(data[start:end]).decode()) for start, end in _guard(data, known)]
+    return [ByteEdit(start, end, blank(data[start:end]).decode()) for start, end in list(_guard(data))[::2]]
 
 
-def _conditions(data: bytes, known: tuple[Span, ...]) -> list[Group]:
+def _conditions(data: bytes) -> list[Group]:
     """The conditional parts of a file, its guard aside."""
-    guard = {start for start, _ in _guard(data, known)}
-    return [one for one in groups(data, known) if one.start not in guard]
+    guard = {start for start, _ in _guard(data)}
+    return [one for one in groups(data, tuple(spans(data))) if one.start not in guard]
 
 
-def _guard(data: bytes, known: tuple[Span, ...]) -> Iterator[tuple[int, int]]:
+def _guard(data: bytes) -> Iterator[tuple[int, int]]:
     """The three directives of an `#ifndef` around all code of a file, or none."""
+    known = tuple(spans(data))
     told = [one for one in known if one.kind == "directive"]
     around = next((one for one in groups(data, known) if told and one.end == told[-1].end), None)
     if around is None or len(around.heads) != 2 or around.heads[0][2] != "ifndef":

@@ -79,6 +79,7 @@ class Programs:
         self.rolled = True
         self.minimal: bool = like is None or like.minimal
         self.ahead: bool = like is None or like.ahead
+        self._compared = like is not None
         self.spares = False
         self.compilations = 0
         self.misleading: set[Change] = set()
@@ -105,7 +106,7 @@ class Programs:
             WmmadiagError: it does not compile, or cannot be emulated.
         """
         try:
-            return self._once((self.level, self.rolled), lambda: self._made({}))
+            return self._once((self.level, self.rolled), self._as_it_is)
         except WmmadiagError:
             if self.minimal:  # what is left out is used, or the compiler leaves out nothing
                 self.minimal = False
@@ -118,6 +119,15 @@ class Programs:
             # A compiler that knows no haste, or does not know all that it compiles otherwise (NVRTC 13.5: `__dp4a`).
             self.level = "full"
             return self.plain()
+
+    def _as_it_is(self) -> Kernels:
+        """The source without a change; read behind its headers from now on where that makes another program."""
+        result = behind = self._good({})
+        if self.ahead and self.prepared.ordered and not self._compared:
+            self._compared, self.ahead = True, False
+            behind = self._good({})
+            self.ahead = dict(ptx_scan.bodies(result.ptx)) == dict(ptx_scan.bodies(behind.ptx))
+        return self._loaded(result if self.ahead else behind)
 
     def _once(self, key: tuple[Level, bool] | None, made: Callable[[], Kernels]) -> Program:
         """A program without a change, made once: how it is compiled, None as the user's own, says which."""
@@ -135,7 +145,7 @@ class Programs:
         edits: dict[str, list[ByteEdit]] = {}
         for one in change.edits:
             edits.setdefault(one.file, []).append(ByteEdit(one.start, one.end, one.text))
-        return Program(self._made(edits), {})
+        return Program(self._loaded(self._good(edits)), {})
 
     def apart(self, changes: Sequence[Change]) -> Iterator[tuple[Change, Program | str]]:
         """Programs of one text each, or why there is none; those that change the kernel's definition alone are
@@ -298,13 +308,13 @@ class Programs:
             group = tuple(one for one, key in number.items() if key not in gone)
         return later
 
-    def _made(self, edits: Edits) -> Kernels:
+    def _good(self, edits: Edits) -> NvrtcResult:
         result = self._compiled(edits)
         if not result.ok:
             errors = errors_in(result.log)
             died = result.status if result.status.startswith(ENDED) else "the compiler failed"
             raise CompileError(errors[0].message if errors else died, detail=result.log.strip())
-        return self._loaded(result)
+        return result
 
     def with_holes(self, holes: Sequence[Sequence[Hole]]) -> tuple[Kernels | None, Mapping[int, frozenset[int]]]:
         """A program of some holes, alone or such as are filled alike, and the slots that each has, by their places in
