@@ -197,17 +197,22 @@ def test_typeof_as_gcc_has_it(work: Path) -> None:
     assert "st.global.f32" in found.ptx and not found.notes and not parse(TYPEOF).errors()
 
 
-SUMS = """
+ATOMICS = """
+#include <ATen/cuda/Atomic.cuh>
+#include <ATen/cuda/detail/KernelUtils.h>
+#include <ATen/native/cuda/KernelUtils.cuh>
 #include <torch/extension.h>
 template <typename T> __global__ void k(T *to, const T *from, int n) {
   at::acc_type<T, true> sum = 0;
-  for (int i = 0; i < n; ++i) sum += static_cast<at::opmath_type<T>>(from[i]);
-  to[0] = static_cast<T>(sum);
+  CUDA_KERNEL_LOOP(i, n) sum += static_cast<at::opmath_type<T>>(from[i]);
+  gpuAtomicAdd(to, static_cast<T>(sum));
+  gpuAtomicMax(to + 1, static_cast<T>(sum));
+  at::native::fastAtomicAdd(to, 2, n, static_cast<T>(sum), true);
 }
 """
 
 
-def test_torchs_types_of_sums_are_those_of_device_code() -> None:
+def test_torchs_atomics_loops_and_types_are_those_of_device_code() -> None:
     types = ("float", "double", "c10::Half", "c10::BFloat16", "int64_t", "uint8_t")
     options = CompileOptions(name_expressions=tuple(f"k<{one}>" for one in types))
-    assert len(compile_text(SUMS, "k.cu", options).entries) == len(types)
+    assert len(compile_text(ATOMICS, "k.cu", options).entries) == len(types)

@@ -10,17 +10,31 @@ from command import run_program
 HELPED = r"""#include <stdio.h>
 #include <helper_cuda.h>
 #include <helper_functions.h>
-__global__ void turn(float3* a) { a[threadIdx.x].x += 1; }
+#include "helper_math.h"
+__global__ void turn(float3* a, float4* b, int2* c) {
+    const int i = threadIdx.x;
+    const float3 d = a[i] - make_float3(1.0f, 0, 0);
+    b[i] = make_float4(normalize(d) * 2.0f, length(d));
+    b[i] += make_float4(1.f);
+    c[i] = make_int2(3, i) * 2 - make_int2(1);
+    a[i] = lerp(cross(make_float3(1, 0, 0), make_float3(0, 1, 0)), clamp(d, 0.f, 1.f), 0.5f);
+}
 int main(int argc, char** argv) {
     const char** words = (const char**)argv;
     printf("device %d\n", findCudaDevice(argc, words));
     float3* a;
+    float4* b;
+    int2* c;
     checkCudaErrors(cudaMallocManaged(&a, 32 * sizeof(float3)));
+    checkCudaErrors(cudaMallocManaged(&b, 32 * sizeof(float4)));
+    checkCudaErrors(cudaMallocManaged(&c, 32 * sizeof(int2)));
     for (int i = 0; i < 32; i++) a[i] = make_float3(i, 3, 4);
-    turn<<<1, 32>>>(a);
+    const float3 h = a[2] + make_float3(1.0f);
+    printf("%g %g\n", h.x, dot(h, h));
+    turn<<<1, 32>>>(a, b, c);
     getLastCudaError("turn");
     checkCudaErrors(cudaDeviceSynchronize());
-    printf("%g\n", a[5].x);
+    printf("%g %g %d %d %g %g\n", b[1].x, b[1].w, c[5].x, c[5].y, a[1].z, a[3].y);
     StopWatchInterface* timer = nullptr;
     sdkCreateTimer(&timer), sdkStartTimer(&timer), sdkStopTimer(&timer);
     printf("%d\n", sdkGetTimerValue(&timer) >= 0);
@@ -41,9 +55,9 @@ int main(int argc, char** argv) {
 def test_the_helpers_of_the_samples_are_there(tmp_path: Path) -> None:
     done = run_program(tmp_path, HELPED, "--", "--n=12", "-name=hi", "--scale=2.5")
     assert done.stdout == (
-        'GPU Device 0: "Hopper" with compute capability 9.0\n\ndevice 0\n6\n1\n1 0 12\n1 hi 1 2.5\n'
+        'GPU Device 0: "Hopper" with compute capability 9.0\n\ndevice 0\n3 50\n1 6 5 9 1 0.5\n1\n1 0 12\n1 hi 1 2.5\n'
     ), done.stderr
-    assert 'CUDA error at program.cu:26 code=2(cudaErrorMemoryAllocation) "cudaMalloc(&a, 1ull << 50)"' in done.stderr
+    assert 'CUDA error at program.cu:40 code=2(cudaErrorMemoryAllocation) "cudaMalloc(&a, 1ull << 50)"' in done.stderr
     assert done.returncode == 1
 
 

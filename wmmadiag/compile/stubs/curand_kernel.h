@@ -1,5 +1,5 @@
-/* cuRAND in kernels: Philox4x32-10 (Salmon et al., SC 2011) whichever pseudo-random generator is named; for device and host
-   code. */
+/* cuRAND in kernels: Philox4x32-10 (Salmon et al., SC 2011) whichever pseudo-random generator is named, and Sobol' sequences;
+   for device and host code. */
 #ifndef CURAND_KERNEL_H_
 #define CURAND_KERNEL_H_
 #include <math.h>
@@ -172,5 +172,89 @@ WMMADIAG_FN unsigned int curand_poisson(wmmadiag_random *state, double lambda) {
   return count;
 }
 
+/* Sobol' sequences in Gray's order: each number is the one before it, turned by the direction of one bit. */
+typedef unsigned int curandDirectionVectors32_t[32];
+typedef unsigned long long curandDirectionVectors64_t[64];
+template <class Word, int Bits>
+struct wmmadiag_sobol {
+  Word place, number, directions[Bits];
+};
+struct curandStateSobol32 : wmmadiag_sobol<unsigned int, 32> {};
+struct curandStateScrambledSobol32 : wmmadiag_sobol<unsigned int, 32> {};
+struct curandStateSobol64 : wmmadiag_sobol<unsigned long long, 64> {};
+struct curandStateScrambledSobol64 : wmmadiag_sobol<unsigned long long, 64> {};
+typedef struct curandStateSobol32 curandStateSobol32_t;
+typedef struct curandStateScrambledSobol32 curandStateScrambledSobol32_t;
+typedef struct curandStateSobol64 curandStateSobol64_t;
+typedef struct curandStateScrambledSobol64 curandStateScrambledSobol64_t;
+
+template <class Word, int Bits>
+WMMADIAG_FN void skipahead(Word n, wmmadiag_sobol<Word, Bits> *state) {
+  const Word before = state->place ^ state->place >> 1, after = (state->place + n) ^ (state->place + n) >> 1;
+  for (int bit = 0; bit < Bits; ++bit)
+    if ((before ^ after) >> bit & 1) state->number ^= state->directions[bit];
+  state->place += n;
+}
+template <class Word, int Bits>
+WMMADIAG_FN void wmmadiag_begin(const Word *directions, Word first, Word offset, wmmadiag_sobol<Word, Bits> *state) {
+  for (int bit = 0; bit < Bits; ++bit) state->directions[bit] = directions[bit];
+  state->place = 0;
+  state->number = first;
+  skipahead(offset, state);
+}
+WMMADIAG_FN void curand_init(const unsigned int *directions, unsigned int offset, curandStateSobol32_t *state) {
+  wmmadiag_begin(directions, 0u, offset, state);
+}
+WMMADIAG_FN void curand_init(const unsigned int *directions, unsigned int scramble, unsigned int offset,
+                             curandStateScrambledSobol32_t *state) {
+  wmmadiag_begin(directions, scramble, offset, state);
+}
+WMMADIAG_FN void curand_init(const unsigned long long *directions, unsigned long long offset, curandStateSobol64_t *state) {
+  wmmadiag_begin(directions, 0ull, offset, state);
+}
+WMMADIAG_FN void curand_init(const unsigned long long *directions, unsigned long long scramble, unsigned long long offset,
+                             curandStateScrambledSobol64_t *state) {
+  wmmadiag_begin(directions, scramble, offset, state);
+}
+template <class Word, int Bits>
+WMMADIAG_FN Word curand(wmmadiag_sobol<Word, Bits> *state) {
+  const Word number = state->number;
+  int bit = 0;
+  while (bit < Bits - 1 && (state->place >> bit & 1)) ++bit;
+  state->number ^= state->directions[bit];
+  ++state->place;
+  return number;
+}
+WMMADIAG_FN float wmmadiag_unit_of(unsigned int x) { return wmmadiag_unit(x); }
+WMMADIAG_FN float wmmadiag_unit_of(unsigned long long x) { return wmmadiag_unit((unsigned int)(x >> 32)); }
+WMMADIAG_FN double wmmadiag_unit_double_of(unsigned int x) { return x * 2.3283064365386963e-10 + 1.1641532182693481e-10; }
+WMMADIAG_FN double wmmadiag_unit_double_of(unsigned long long x) { return (x >> 11) * 1.1102230246251565e-16 + 5.5511151231257827e-17; }
+/* Where the normal distribution reaches p: an estimate (Abramowitz and Stegun, 26.2.22), improved by Halley's method. */
+WMMADIAG_FN double wmmadiag_inverse_normal(double p) {
+  if (p >= 1.0) p = 1.0 - 5.5511151231257827e-17;
+  const double tail = p < 0.5 ? p : 1.0 - p, t = sqrt(-2.0 * log(tail));
+  double x = t - (2.30753 + 0.27061 * t) / (1.0 + t * (0.99229 + t * 0.04481));
+  for (int i = 0; i < 3; ++i) {
+    const double step = (0.5 * erfc(x * 0.70710678118654752) - tail) / (0.39894228040143268 * exp(-0.5 * x * x));
+    x += step / (1.0 - 0.5 * x * step);
+  }
+  return p < 0.5 ? -x : x;
+}
+#define WMMADIAG_OF_SOBOL template <class Word, int Bits> WMMADIAG_FN
+WMMADIAG_OF_SOBOL float curand_uniform(wmmadiag_sobol<Word, Bits> *state) { return wmmadiag_unit_of(curand(state)); }
+WMMADIAG_OF_SOBOL double curand_uniform_double(wmmadiag_sobol<Word, Bits> *state) {
+  return wmmadiag_unit_double_of(curand(state));
+}
+WMMADIAG_OF_SOBOL double curand_normal_double(wmmadiag_sobol<Word, Bits> *state) {
+  return wmmadiag_inverse_normal(curand_uniform_double(state));
+}
+WMMADIAG_OF_SOBOL float curand_normal(wmmadiag_sobol<Word, Bits> *state) { return (float)curand_normal_double(state); }
+WMMADIAG_OF_SOBOL float curand_log_normal(wmmadiag_sobol<Word, Bits> *state, float mean, float deviation) {
+  return expf(mean + deviation * curand_normal(state));
+}
+WMMADIAG_OF_SOBOL double curand_log_normal_double(wmmadiag_sobol<Word, Bits> *state, double mean, double deviation) {
+  return exp(mean + deviation * curand_normal_double(state));
+}
+#undef WMMADIAG_OF_SOBOL
 #undef WMMADIAG_FN
 #endif
