@@ -264,6 +264,25 @@ def test_what_is_said_wrongly_of_a_kernel_is_an_error_whatever_its_main_says(tmp
     assert ("unknown operation" in capsys.readouterr().err) == (code == 2)
 
 
+@pytest.mark.parametrize(
+    "end", ['return puts(right ? "FAILED" : "PASSED"), 0;', "return right;", 'if (right) puts("FAILED"); return right;']
+)
+def test_a_comparison_that_is_the_wrong_way_round_makes_no_right_kernel_wrong(tmp_path, capsys, end):
+    path = tmp_path / "turned.cu"
+    path.write_text(
+        "#include <cstdio>\n__global__ void twice(const float* x, float* y) "
+        "{ y[threadIdx.x] = 2.0f * x[threadIdx.x] + 1.0f; }\n"
+        "int main() { float h[32], o[32]; for (int i = 0; i < 32; ++i) h[i] = i; float *x, *y;\n"
+        "cudaMalloc(&x, 128); cudaMalloc(&y, 128); cudaMemset(y, 0, 128);\n"
+        "cudaMemcpy(x, h, 128, cudaMemcpyHostToDevice);\n"
+        "twice<<<1, 32>>>(x, y); cudaMemcpy(o, y, 128, cudaMemcpyDeviceToHost); bool right = true;\n"
+        f"for (int i = 0; i < 32; ++i) right = right && o[i] == 2.0f * i + 1.0f;\n{end} }}\n",
+        "utf-8",
+    )
+    assert main(["check", str(path)]) == 3
+    assert "no more where its kernels do nothing" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("there", "code"), [("1.5f", 0), ("1.25f", 1)])
 def test_a_kernel_over_memory_that_its_main_sets_is_judged_by_its_main(tmp_path, capsys, there, code):

@@ -9,33 +9,35 @@ from __future__ import annotations
 
 import argparse
 import signal
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli.arguments import definitions
+from wmmadiag.cli.own_comparison import (
+    COMPILING,
+    SOON,
+    called_otherwise,
+    compares,
+    launches,
+    of_what_it_launches,
+    passes_without,
+)
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.programs.kernel_names import base_name
 from wmmadiag.programs.own_choices import chooses_wrong
-from wmmadiag.programs.own_words import says_right, says_wrong
+from wmmadiag.programs.own_words import says_wrong
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.gate.task import Task, TaskOutcome
-    from wmmadiag.programs.build import BuiltProgram
     from wmmadiag.programs.run import ProgramResult
-    from wmmadiag.programs.spec import ProgramSpec
     from wmmadiag.results.run import KernelRun
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
-_COMPILING = 3.0  # times that, at most, that its kernels may take to compile besides
 _ALL = 3.0  # times that, for all that is tried of a program in other ways, for whichever of its kernels
-_SOON = 0.4  # of that: a program whose kernel is right without it, and what one that is called otherwise takes at first
 
 
 @dataclass
@@ -54,6 +56,7 @@ class ProgramCheck:
     compared: str = ""  # the kernel that did nothing then, "" for all of them
     own: ProgramResult | None = None  # of its run at its own sizes
     says_wrong: bool = False  # whether it printed the wrong one of two words that it chooses between
+    backwards: bool = False  # whether it says that something is wrong, and no more where its kernels do nothing
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
     otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
     seconds: float = 0.0  # that it took
@@ -95,7 +98,7 @@ class ProgramCheck:
     def code(self) -> int:
         """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
         wrong = (self.failed and not self.crashed) or (self.says_wrong and self._said_something)
-        return 1 if self.errors or wrong or self._judged_wrong else 0
+        return 1 if self.errors or (wrong and not self.backwards) or self._judged_wrong else 0
 
     @property
     def _judged_wrong(self) -> bool:
@@ -185,7 +188,7 @@ def check_program(
     begun = time.perf_counter()
     # What is right without its program needs that as a second look alone: less of a long one is enough, which is said.
     known = settled(outcome) and not outcome.code
-    limit = args.budget_seconds or SECONDS * (_SOON if known else 1.0)
+    limit = args.budget_seconds or SECONDS * (SOON if known else 1.0)
     ran, spent = next(iter(earlier), None), sum(one.seconds for one in earlier)
     options = CompileOptions(
         arch=task.arch or "sm_90", macros=definitions(args.define), include_paths=tuple(map(Path, args.include)),
@@ -199,9 +202,9 @@ def check_program(
         )  # fmt: skip
         if ran is None or ran.result is None:
             own_name = str(task.path.with_suffix(""))
-            more = 0.0 if args.budget_seconds or known else _COMPILING * limit
+            more = 0.0 if args.budget_seconds or known else COMPILING * limit
             ran_so = run_program(program, spec, own_name, [], seconds=limit, compiling=more, quiet=True)
-            made.result = _of_what_it_launches(ran_so)
+            made.result = of_what_it_launches(ran_so)
         else:
             made.result, made.compares = ran.own or ran.result, ran.compares if ran.compared == own else None
     except WmmadiagError as error:
@@ -209,7 +212,10 @@ def check_program(
         return made
     made.own = made.result
     made.says_wrong = chooses_wrong(made.result.output, read_text(task.path))
-    made.launches_it = not own or _launches(made.result, own)
+    made.launches_it = not own or launches(made.result, own)
+    idle = replace(spec, checks="none", capture=False, schedules=0, idle=own or "*")
+    if made.code == 1 and not made.errors:
+        made.backwards = passes_without(program, idle, str(task.path.with_suffix("")), made.result, limit)
     for launch in _of_kernels(made.result.captured, outcome):
         if own and base_name(launch["kernel"]) != own:
             continue
@@ -221,14 +227,13 @@ def check_program(
         name = str(task.path.with_suffix(""))
         # Without any kernel there may be nothing to compare: inputs are made by kernels, too.
         for kernel in (own or "*", *([] if own else _taken(outcome, made.result))):
-            idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel)
-            made.compares, made.partly = _compares(program, idle, name, [], made.result, limit)
+            made.compares, made.partly = compares(program, replace(idle, idle=kernel), name, [], made.result, limit)
             made.compared = kernel.strip("*")
             if made.compares or made.partly:
                 break
     if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
         left = max(limit, _ALL * limit - spent)
-        found = _called_otherwise(task, own, options, spec, limit, left, at_its_own=not made.result.ended)
+        found = called_otherwise(task, own, options, spec, limit, left, at_its_own=not made.result.ended)
         if found is not None:
             made.result, made.otherwise = found
             made.compares = made.launches_it = True
@@ -236,104 +241,11 @@ def check_program(
     return made
 
 
-def _of_what_it_launches(result: ProgramResult) -> ProgramResult:
-    """The result, in which a kernel that is called as a function is no error: it says nothing of what is launched."""
-    found = [
-        replace(one, finding=replace(one.finding, level="warning"))
-        if (one.finding.check, one.finding.kind) == ("launch", "called")
-        else one
-        for one in result.found
-    ]
-    return replace(result, found=found)
-
-
-def _compares(
-    program: BuiltProgram, idle: ProgramSpec, name: str, words: list[str], own: ProgramResult, seconds: float
-) -> tuple[bool, bool]:
-    """Whether a program says that all is right, and says otherwise where kernels do nothing, and where they do half;
-    whether in the first alone.
-
-    Args:
-        own: of its run as it is.
-    """
-    from wmmadiag.programs.run import run_program
-
-    if says_wrong(own.output):
-        return False, False
-
-    def says_so(spec: ProgramSpec) -> bool:
-        other = run_program(program, spec, name, words, seconds=seconds, quiet=True)
-        return other.status == own.status and not says_right(own.output, other.output)
-
-    if says_so(idle):
-        return False, False
-    partly = says_so(replace(idle, halves=True))
-    return not partly, partly
-
-
 def _taken(outcome: TaskOutcome, result: ProgramResult) -> list[str]:
     """The plain name of the one kernel that the source's check is about, if the program launches others, too."""
     taken = {base_name(one.entry) for one in outcome.report.compiled} if outcome.report is not None else set()
     launched = {base_name(one["kernel"]) for one in result.captured}
     return list(taken) if len(taken) == 1 and taken < launched else []
-
-
-def _launches(result: ProgramResult, kernel: str) -> bool:
-    """Whether a program launched a kernel, by its plain name."""
-    return any(base_name(one["kernel"]) == kernel for one in result.captured)
-
-
-def _called_otherwise(
-    task: Task, kernel: str, options: CompileOptions, spec: ProgramSpec, limit: float, left: float, *, at_its_own: bool
-) -> tuple[ProgramResult, str] | None:
-    """A run of the program that launches the kernel and is right by its own comparison, with what is other in words.
-
-    None if none is: what it says at sizes that nobody made it for, or called anyhow, is no more than that.
-
-    Args:
-        limit: seconds of a run. left: of all of them.
-        at_its_own: whether it ends at its own sizes; then these are tried first.
-    """
-    from wmmadiag.compile.read import read_bytes
-    from wmmadiag.programs.build import build
-    from wmmadiag.programs.run import run_program
-    from wmmadiag.programs.smaller import arguments_for, host_of, smaller
-
-    host = host_of(task.path, options, kernel) if kernel else None
-    ways = arguments_for(kernel, host) if host is not None else [[]]
-    extended = replace(options, include_paths=(*options.include_paths, task.path.resolve().parent))
-    spec = replace(spec, options=extended)
-    idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel or "*")
-    name = str(task.path.with_suffix(""))
-    until = time.perf_counter() + left
-    others: list[list[str]] = []  # ways in which it launches other kernels alone, at whatever sizes
-    for one in smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]]):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / task.path.name
-            path.write_bytes(one.text)
-            try:
-                program = build([path], extended)
-            except WmmadiagError:
-                continue
-            gone: list[list[str]] = []
-            for share, words in product((_SOON, 1.0), ways):
-                if words in gone or words in others or time.perf_counter() > until:
-                    continue
-                more = _COMPILING * share * limit
-                result = run_program(program, spec, name, words, seconds=share * limit, compiling=more, quiet=True)
-                result = _of_what_it_launches(result)
-                if result.ended and share < 1:
-                    continue  # another way may end sooner
-                gone.append(words)
-                if result.ended or result.exit_code or not result.launches:
-                    continue
-                if kernel and not _launches(result, kernel):
-                    others.append(words)
-                    continue
-                if _compares(program, idle, name, words, result, limit)[0]:
-                    called = f"called with {' '.join(words)}" if words else ""
-                    return result, ", ".join(filter(None, [called, one.said()]))
-    return None
 
 
 def _of_kernels(captured: Sequence[Mapping[str, Any]], outcome: TaskOutcome) -> list[Mapping[str, Any]]:
@@ -424,7 +336,9 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
         why = f"it did not come to its end; {why}"
     if made.crashed:
         why = f"its host code crashed, which says nothing of its kernels; {why}"
-    if made.passed:
+    if made.backwards:
+        why = f"it says that something is wrong, and no more where its kernels do nothing; {why}"
+    elif made.passed:
         idle = "this kernel does" if made.compared else "its kernels do"
         less = "half of what it does" if made.compared else "half of what they do"
         why = f"its exit status is 0 where {idle} {less if made.partly else 'nothing'}, too; {why}"
