@@ -12,30 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wmmadiag.csource.declarations import Declarations, Function, declarations, local_aliases
 from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.lexical import Macro
-from wmmadiag.csource.nodes import LOOPS, descendants
+from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.scopes import Scopes
-from wmmadiag.csource.tree import Source, parse
-from wmmadiag.csource.types import FLOAT, INTEGER, UNKNOWN, Type, Types
+from wmmadiag.csource.tree import parse
+from wmmadiag.csource.types import INTEGER, UNKNOWN, Types
 from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import TextEdit, Texts
 from wmmadiag.diagnose.operators import ordering, roles
 from wmmadiag.diagnose.operators.instantiated import Instantiated, Span, outside, within
-from wmmadiag.diagnose.operators.model import MACRO_TAIL, Body, Expression, Statement, Unit
+from wmmadiag.diagnose.operators.macros import constraint, macro_unit, number
+from wmmadiag.diagnose.operators.model import Body, Expression, Statement, Unit
 from wmmadiag.diagnose.operators.reading import BodyReader, returned
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_MACRO_HEAD = b"void m(){"
-_NO_VALUES = frozenset(
-    {*LOOPS, "compound_statement", "if_statement", "switch_statement", "assignment_expression", "gnu_asm_expression"}
-)
-"""What makes of a macro's text statements."""
-_COMMENTS = re.compile(rb'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-"""A string, in group 1, or a comment."""
-_NUMBER = re.compile(r"\(*\s*[-+]?\s*(?:[\d.][\w.']*)")
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 Range = tuple[str, int, int]
 """A part of a file: its path, and byte offsets, end exclusive."""
@@ -191,7 +183,7 @@ class _Reaching:
         self.reader = BodyReader(types, returns, shared)
         self.reader.enumerations = self.enumerations
         self.reader.macros = {
-            name: tuple(_constraint(macro.body, one) for one in macro.parameters)
+            name: tuple(constraint(macro.body, one) for one in macro.parameters)
             for name, (_, macro) in macros.items() if macro.parameters is not None
         }  # fmt: skip
         self.reader.constants.update(dict.fromkeys(self.enumerators, INTEGER))
@@ -201,7 +193,7 @@ class _Reaching:
         """Tell the reader of macros that stand for numbers, those that are made of others among them."""
         known = self.reader.constants
         waiting = {name: macro.body for name, (_, macro) in self.macros.items() if macro.parameters is None}
-        while found := {name: kind for name, body in waiting.items() if (kind := _number(body, known)) is not None}:
+        while found := {name: kind for name, body in waiting.items() if (kind := number(body, known)) is not None}:
             known.update(found)
             waiting = {name: body for name, body in waiting.items() if name not in found}
 
@@ -314,7 +306,7 @@ class _Reaching:
     def _bodies(self, name: str) -> Iterator[Body]:
         if name in self.macros:
             unit, macro = self.macros[name]
-            made = _macro_unit(unit, macro, self._used(macro))
+            made = macro_unit(unit, macro, self._used(macro))
             if made is not None:
                 yield Body(name, made, None, fixed=macro.parameters is None)
         for one in self.constants.get(name, ()):
@@ -343,46 +335,6 @@ class _Reaching:
             function = body.unit.source.root.named_children[0]
             return function.child_by_field_name("body")
         return body.declaration
-
-
-def _constraint(body: str, parameter: str) -> str:
-    """With which constraint a macro gives its parameter to inline assembly; "" where it does not."""
-    found = re.search(rf'"([^"\n]*)"\s*\(\s*{re.escape(parameter)}\s*\)', body) if "asm" in body else None
-    return found[1] if found is not None else ""
-
-
-def _number(text: str, known: Mapping[str, Type]) -> Type | None:
-    """The type of a macro's text that begins with a number, or is made of names that stand for one; else None."""
-    names = _NAME.findall(text)
-    if _NUMBER.match(text) is None and not (names and all(name in known for name in names)):
-        return None
-    real = re.search(r"\d\.|\.\d|\d[eE]", text) or any(known.get(name) is FLOAT for name in names)
-    return FLOAT if real else INTEGER
-
-
-def _macro_unit(around: Unit, macro: Macro, used: tuple[Unit, int] | None) -> Unit | None:
-    """A macro's replacement text as the body of a function, its continued lines joined by blanks, without comments."""
-    data = around.source.data[macro.body_start : macro.end]
-    if not data.strip():
-        return None
-    joined = re.sub(rb"\\(\r?\n)", lambda found: b" " + found[1], data)
-    joined = _COMMENTS.sub(lambda found: found[0] if found[1] else b" " * len(found[0]), joined)
-    source = parse(_MACRO_HEAD + joined + MACRO_TAIL, around.file)
-    names = dict.fromkeys(macro.parameters or (), UNKNOWN)
-    base = macro.body_start - len(_MACRO_HEAD)
-    return Unit(around.file, source, Scopes(source), base, names, macro.name, _is_value(source), used)
-
-
-def _is_value(source: Source) -> bool:
-    """Whether a macro's text may be a value, such as an array's length, as no loop or assignment may."""
-    root = source.root.named_children[0] if source.root.named_children else None
-    body = root.child_by_field_name("body") if root is not None else None
-    for one in body.named_children if body is not None else ():
-        inner = next(iter(one.named_children), None) if one.type == "expression_statement" else None
-        sets = one.type == "declaration" and any(part.type == "init_declarator" for part in one.named_children)
-        if sets or one.type in _NO_VALUES or (inner is not None and inner.type in _NO_VALUES):
-            return False
-    return True
 
 
 def _generic(function: Function) -> bool:
