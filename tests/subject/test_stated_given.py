@@ -62,6 +62,21 @@ def test_what_is_no_formula_of_the_kernel_is_refused(source, capsys, computes, t
     assert told in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("/ inner", "/ iner", "'iner' is no parameter of it: did you mean 'inner'?"),
+        ("b[c];", "bias[c];", "'bias' is no parameter of it"),
+        ("x [rows, inner]", "x [rows, innr]", "'innr' is no parameter of it: did you mean 'inner'?"),
+    ],
+)
+def test_a_name_that_the_kernel_does_not_have_is_said(source, capsys, old, new, told):
+    computes = f"{FORMULA}; {SHAPES}".replace(old, new)
+    assert new in computes and main(["check", str(source), "--computes", computes]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert told in said and said.count("is no parameter") == 1
+
+
 def test_of_two_outputs_one_has_to_be_named(source, capsys):
     source.write_text(SOURCE.replace("const float* b", "float* b"))
     assert main(["check", str(source), "--computes", "z[r, c] = x[r, c]"]) == 2

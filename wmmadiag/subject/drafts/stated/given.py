@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from wmmadiag.errors import ConfigurationError, QuestionError
+from wmmadiag.errors import ConfigurationError, QuestionError, did_you_mean
 from wmmadiag.ops.formulas.syntax import parsed
-from wmmadiag.ops.formulas.tree import Equation, FormulaError, Indexed, nodes
+from wmmadiag.ops.formulas.tree import Equation, FormulaError, Indexed, Summed, Word, nodes
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.kernel import SourceKernel
@@ -44,7 +44,7 @@ def given_card(source: GivenSource, kernel: SourceKernel, assumed: Sequence[str]
     card = tries.first if len(tries.ways) == 1 and not tries.died else None
     if card is not None and _is_plain(source, kernel, told, card):
         return replace(card, assumed=(*assumed, said.format("; ".join(card.computes.formula))), derived=None)
-    raise _asked(source, kernel, tries)
+    raise _asked(source, kernel, told, tries)
 
 
 def _parsed(texts: Sequence[str], is_array: Callable[[str], bool]) -> Stated:
@@ -108,10 +108,32 @@ def _indexed(statement: Equation) -> set[str]:
     return own | {one.base for one in nodes(statement) if isinstance(one, Indexed)}
 
 
-def _asked(source: GivenSource, kernel: SourceKernel, tries: TriedFormulas) -> QuestionError:
+def _unknown(told: Stated, kernel: SourceKernel) -> list[str]:
+    """What the formulas and shapes name that is no parameter, no index and no result of another formula; of shapes what
+    is nearly a parameter's name, since axes may be called anything. Each in words."""
+    arrays = [one for one in kernel.parameters if one.pointer and not one.value]
+    own = [one.own_name for one in kernel.parameters]
+    statements = [one.statement for one in told.formulas]
+    parts = [part for one in statements for part in nodes(one)]
+    indices = {item.id for part in parts if isinstance(part, Indexed) for item in part.items if isinstance(item, Word)}
+    indices |= {label for part in parts if isinstance(part, Summed) for label in part.labels}
+    indices |= {item.id for one in statements for item in one.items or () if isinstance(item, Word)}
+    named = [part.base if isinstance(part, Indexed) else part.id for part in parts if isinstance(part, Indexed | Word)]
+    axes = [name for dims in told.shapes.values() for name in dims if name.isidentifier()]
+    found = []
+    for name in dict.fromkeys([*named, *axes]):
+        known = name in own or name in indices or name in {one.target for one in statements}
+        near = did_you_mean(name, own, " ").strip()
+        if not known and array_named(name, arrays, short=False) is None and (near or name in named):
+            found.append(f"'{name}' is no parameter of it{f': {near}' if near else ''}")
+    return found
+
+
+def _asked(source: GivenSource, kernel: SourceKernel, told: Stated, tries: TriedFormulas) -> QuestionError:
     detail = [f"it does not compute {text}" for text in dict.fromkeys(tries.wrong.values())]
     if not tries.runs:
-        detail = ["nothing tells how large its arrays are, or what its numbers are in the formula"]
+        detail = _unknown(told, kernel)
+        detail += ["nothing tells how large its arrays are, or what its numbers are in the formula"]
     elif not detail:
         detail = ["it does not run to its end at the sizes that were tried"]
     elif tries.ways:
