@@ -216,3 +216,24 @@ def test_torchs_atomics_loops_and_types_are_those_of_device_code() -> None:
     types = ("float", "double", "c10::Half", "c10::BFloat16", "int64_t", "uint8_t")
     options = CompileOptions(name_expressions=tuple(f"k<{one}>" for one in types))
     assert len(compile_text(ATOMICS, "k.cu", options).entries) == len(types)
+
+
+def test_what_questions_found_to_be_host_code_of_a_library_is_left_out_at_once(work, monkeypatch):
+    from wmmadiag.compile import build as built
+    from wmmadiag.compile.ask.asking import ask
+    from wmmadiag.compile.ask.questions import AskedSource, TypeOf
+
+    options = library(
+        work, LIBRARY.replace("namespace lib {", "struct Timer { void now() { gettimeofday(0); } };\nnamespace lib {")
+    )
+    (work / "k.cu").write_text(KERNEL)
+    calls: list[str] = []
+    real = built.run_nvrtc
+    monkeypatch.setattr(
+        built, "run_nvrtc", lambda text, *rest, **named: calls.append(text) or real(text, *rest, **named)
+    )
+    ask(AskedSource((work / "k.cu").read_text(), "k.cu", options), [TypeOf("float")])
+    assert len(calls) == 2
+    made = compile_source("k.cu", options)
+    assert len(calls) == 3  # its kernels are compiled once
+    assert [note.kind for note in made.notes] == ["blanked-code"]

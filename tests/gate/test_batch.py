@@ -75,3 +75,26 @@ def test_kernels_that_a_source_launches_besides_are_checked_as_far_as_it_tells_w
     assert (first.report.operation, second.report.operation) == ("gemm", "conv2d")
     assert not any("not judged" in one for one in first.report.assumed)
     assert len(list(check_all(plan([path], [None], None, None, {"entry": "pwconv_wmma"})))) == 1
+
+
+SEVERAL = """
+__global__ void scale(float* y, const float* x, int n) { if (int i = threadIdx.x; i < n) y[i] = 2 * x[i]; }
+__global__ void shift(float* y, const float* x, int n) { if (int i = threadIdx.x; i < n) y[i] = 1 + x[i]; }
+__global__ void negate(float* y, const float* x, int n) { if (int i = threadIdx.x; i < n) y[i] = -x[i]; }
+void one(float* y, float* x, int n) { scale<<<1, 64>>>(y, x, n); }
+void two(float* y, float* x, int n) { shift<<<1, 64>>>(y, x, n); }
+void three(float* y, float* x, int n) { negate<<<1, 64>>>(y, x, n); }
+"""
+
+
+@pytest.mark.parametrize(("patience", "left"), [(-1.0, 2), (1000.0, 0)])
+def test_kernels_that_nobody_named_are_left_out_when_others_took_long(tmp_path, monkeypatch, patience, left):
+    monkeypatch.setattr("wmmadiag.gate.batch.PATIENCE", patience)
+    path = tmp_path / "k.cu"
+    path.write_text(SEVERAL)
+    outcomes = list(check_all(plan([path], [None], None, None, {})))
+    assert [one.left for one in outcomes] == [False] * (3 - left) + [True] * left
+    for one in outcomes:
+        if one.left:
+            assert (one.code, one.asked) == (3, True)
+            assert f"next: `wmmadiag check {path} --entry {one.task.options['entry']}` checks it alone" in one.error

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for judged in check_all(tasks, jobs=args.jobs, progress=_progress(tasks, console)):
         outcome = judged if baseline is None else baseline.applied(judged)
         whole, guessed = None, False
-        own_main = not args.no_main and args.backend == "emulator" and has_main(outcome.task.path)
+        own_main = not (args.no_main or outcome.left) and args.backend == "emulator" and has_main(outcome.task.path)
         if own_main and outcome.beside and outcome.code == UndecidedError.exit_code:
             continue  # a guess of no use where its main has run
         if own_main and not outcome.beside:  # it is run once, under all checks

@@ -19,6 +19,7 @@ from wmmadiag.cli.arguments import definitions
 from wmmadiag.cli.own_comparison import (
     COMPILING,
     SOON,
+    Tried,
     called_otherwise,
     compares,
     launches,
@@ -59,6 +60,7 @@ class ProgramCheck:
     backwards: bool = False  # whether it says that something is wrong, and no more where its kernels do nothing
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
     otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
+    tried: Tried | None = None  # what was tried of it in other ways, if that was needed
     seconds: float = 0.0  # that it took
 
     @property
@@ -179,8 +181,9 @@ def check_program(
     """
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.sources import read_text
-    from wmmadiag.programs.build import build
+    from wmmadiag.programs.ahead import build_with_device
     from wmmadiag.programs.run import run_program
+    from wmmadiag.programs.smaller import host_of
     from wmmadiag.programs.spec import ProgramSpec
 
     own = base_name(str(task.options.get("entry") or ""))
@@ -195,7 +198,7 @@ def check_program(
         **({"std": args.std} if args.std else {}),
     )  # fmt: skip
     try:
-        program = build([task.path], options)
+        program = build_with_device(task.path, options, use_cache=not args.no_cache)
         spec = ProgramSpec(
             options, checks=args.checks, capture=True, schedules=args.schedules, threads=args.threads,
             use_cache=not args.no_cache, instructions=args.budget_instructions or 0,
@@ -203,7 +206,7 @@ def check_program(
         if ran is None or ran.result is None:
             own_name = str(task.path.with_suffix(""))
             more = 0.0 if args.budget_seconds or known else COMPILING * limit
-            ran_so = run_program(program, spec, own_name, [], seconds=limit, compiling=more, quiet=True)
+            ran_so = run_program(program, spec, own_name, [], seconds=limit, compiling=more, early=True, quiet=True)
             made.result = of_what_it_launches(ran_so)
         else:
             made.result, made.compares = ran.own or ran.result, ran.compares if ran.compared == own else None
@@ -233,7 +236,9 @@ def check_program(
                 break
     if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
         left = max(limit, _ALL * limit - spent)
-        found = called_otherwise(task, own, options, spec, limit, left, at_its_own=not made.result.ended)
+        made.tried = next((one.tried for one in earlier if one.tried is not None), None)
+        made.tried = made.tried or Tried(host_of(task.path, options))
+        found = called_otherwise(task, own, spec, made.tried, limit, left, at_its_own=not made.result.ended)
         if found is not None:
             made.result, made.otherwise = found
             made.compares = made.launches_it = True

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +13,11 @@ from wmmadiag.programs.kernel_names import base_name
 from wmmadiag.programs.own_words import says_right, says_wrong
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.gate.task import Task
     from wmmadiag.programs.build import BuiltProgram
     from wmmadiag.programs.run import ProgramResult
     from wmmadiag.programs.spec import ProgramSpec
+    from wmmadiag.subject.drafts.host_read import HostRead
 
 COMPILING = 3.0
 """Times what a program may take that its kernels may take to compile besides."""
@@ -84,54 +83,70 @@ def launches(result: ProgramResult, kernel: str) -> bool:
     return any(base_name(one["kernel"]) == kernel for one in result.captured)
 
 
+@dataclass
+class Tried:
+    """What was tried of a program in other ways, for whichever of its kernels.
+
+    Attributes:
+        host: its host code as read, if that can be.
+        runs: by its library and arguments: what part of the time such a run had, and what came of it.
+    """
+
+    host: HostRead | None
+    runs: dict[tuple[Path, tuple[str, ...]], tuple[float, ProgramResult]] = field(default_factory=dict)
+
+
 def called_otherwise(
-    task: Task, kernel: str, options: CompileOptions, spec: ProgramSpec, limit: float, left: float, *, at_its_own: bool
+    task: Task, kernel: str, spec: ProgramSpec, tried: Tried, limit: float, left: float, *, at_its_own: bool
 ) -> tuple[ProgramResult, str] | None:
     """A run of the program that launches the kernel and is right by its own comparison, with what is other in words.
 
     None if none is: what it says at sizes that nobody made it for, or called anyhow, is no more than that.
 
     Args:
+        tried: what other kernels of the program led to, which is added to.
         limit: seconds of a run. left: of all of them.
         at_its_own: whether it ends at its own sizes; then these are tried first.
     """
     from wmmadiag.compile.read import read_bytes
     from wmmadiag.programs.build import build
     from wmmadiag.programs.run import run_program
-    from wmmadiag.programs.smaller import arguments_for, host_of, smaller
+    from wmmadiag.programs.smaller import arguments_for, smaller
 
-    host = host_of(task.path, options, kernel) if kernel else None
-    ways = arguments_for(kernel, host) if host is not None else [[]]
-    extended = replace(options, include_paths=(*options.include_paths, task.path.resolve().parent))
-    spec = replace(spec, options=extended)
+    ways = arguments_for(kernel, tried.host) if tried.host is not None and kernel else [[]]
     idle = replace(spec, checks="none", capture=False, schedules=0, idle=kernel or "*")
     name = str(task.path.with_suffix(""))
     until = time.perf_counter() + left
     others: list[list[str]] = []  # ways in which it launches other kernels alone, at whatever sizes
-    for one in smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]]):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / task.path.name
-            path.write_bytes(one.text)
-            try:
-                program = build([path], extended)
-            except WmmadiagError:
+    for one in smaller(read_bytes(task.path), host=tried.host, unchanged=at_its_own and ways != [[]]):
+        if time.perf_counter() > until:
+            break
+        try:
+            program = build([task.path], spec.options, texts={task.path: one.text}, host_only=one.host_only)
+        except WmmadiagError:
+            continue
+        gone: list[list[str]] = []
+        for share, words in product((SOON, 1.0), ways):
+            if words in gone or words in others or time.perf_counter() > until:
                 continue
-            gone: list[list[str]] = []
-            for share, words in product((SOON, 1.0), ways):
-                if words in gone or words in others or time.perf_counter() > until:
-                    continue
+            key = program.library, tuple(words)
+            had, result = tried.runs.get(key, (0.0, None))
+            if result is None or (result.ended and had < share):
                 more = COMPILING * share * limit
-                result = run_program(program, spec, name, words, seconds=share * limit, compiling=more, quiet=True)
+                result = run_program(
+                    program, spec, name, words, seconds=share * limit, compiling=more, early=True, quiet=True
+                )
                 result = of_what_it_launches(result)
-                if result.ended and share < 1:
-                    continue  # another way may end sooner
-                gone.append(words)
-                if result.ended or result.exit_code or not result.launches:
-                    continue
-                if kernel and not launches(result, kernel):
-                    others.append(words)
-                    continue
-                if compares(program, idle, name, words, result, limit)[0]:
-                    called = f"called with {' '.join(words)}" if words else ""
-                    return result, ", ".join(filter(None, [called, one.said()]))
+                tried.runs[key] = share, result
+            if result.ended and share < 1:
+                continue  # another way may end sooner
+            gone.append(words)
+            if result.ended or result.exit_code or not result.launches:
+                continue
+            if kernel and not launches(result, kernel):
+                others.append(words)
+                continue
+            if compares(program, idle, name, words, result, limit)[0]:
+                called = f"called with {' '.join(words)}" if words else ""
+                return result, ", ".join(filter(None, [called, one.said()]))
     return None

@@ -17,6 +17,7 @@ import shlex
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wmmadiag.compile.own_files import OwnFiles
+    from wmmadiag.programs.progress import Reached
     from wmmadiag.programs.run import ProgramResult
 
 TAKES_ARGUMENTS_OF_OTHERS = True
@@ -141,7 +143,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     taken = outputs.to_stdout or args.json == STDOUT  # then what the program prints goes to standard error
     result = run_program(
         program, spec, str(sources[0].with_suffix("")), own, seconds=args.timeout or 0.0, output=2 if taken else None,
-        copied=True,
+        copied=True, advise=None if console.quiet else partial(_advise, console, time.perf_counter()),
     )  # fmt: skip
     if outputs.wanted:
         from wmmadiag.programs.report import kernel_run
@@ -155,6 +157,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if result.exit_code or not console.quiet:
         _tell(result, console, args.verbose)
     return result.exit_code
+
+
+def _advise(console: Console, begun: float, reached: Reached, left: float) -> None:
+    """Say of a program that takes very long what it would take, and what takes less."""
+    from wmmadiag.programs.pace import lasting
+
+    console.note(
+        f"wmmadiag: after {time.perf_counter() - begun:.0f} s {reached.begun:,} of {reached.blocks:,} blocks of launch"
+        f" {reached.launches}, of {reached.kernel}, have begun: this launch alone takes {lasting(left)} more\n"
+        "next: smaller sizes, by its arguments or -D; --checks none where they take the time, or --sample-blocks 8;"
+        " --timeout S ends it"
+    )
 
 
 def _tell(result: ProgramResult, console: Console, verbose: bool) -> None:

@@ -64,6 +64,13 @@ class Attempts:
         self.kept = {key: set(some) for key, some in earlier.kept.items()}
         self.parts |= {key: parts for key, parts in earlier.parts.items() if key not in self.parts}
 
+    def resume_headers(self, earlier: Attempts) -> None:
+        """Begin with what an earlier compilation of the same files left out of libraries' headers: host code there is
+        so whatever is compiled behind them, and what is missed is brought back."""
+        for key in self.own.tree.outside.keys() & earlier.refused.keys():
+            self.refused[key] = dict(earlier.refused[key])
+            self.parts.setdefault(key, earlier.parts[key])
+
     def texts(self) -> dict[str, bytes]:
         """What to compile in place of the files of which something is left out, by key."""
         for key, parts in self.parts.items():

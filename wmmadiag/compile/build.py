@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from wmmadiag.compile.instantiations import (
     scoped_arguments,
     wanted_instantiations,
 )
+from wmmadiag.compile.learned import learned
 from wmmadiag.compile.limits import check_limits
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
@@ -99,6 +101,9 @@ def build(
     attempts = Attempts(own, templates, list(found), parts, classes, named=named)
     if earlier is not None:
         attempts.resume(earlier.attempts)
+    known = learned(tree, options)
+    if earlier is None and known.asked is not None:
+        attempts.resume_headers(known.asked.attempts)
     host_headers = tuple(name for name in tree.unresolved if is_host_header(name))
     for _ in range(_MAX_ROUNDS):
         empty = (*host_headers, *attempts.empty)
@@ -109,11 +114,14 @@ def build(
         headers.update(_named(attempts.standard))
         standard = attempts.standard if behind is None else [*attempts.standard, ASK]
         flags = nvrtc_options(options, tools, tree, standard, cubin=cubin)
-        if options.precompiled is not None:
-            flags += precompiling(headers, options.precompiled, tools)
+        folder = options.precompiled or known.folder(questions=behind is not None)
+        if folder is not None:
+            flags += precompiling(headers, folder, tools)
         root += behind.text().encode("utf-8", "surrogateescape") if behind is not None else b""
-        with in_use() if options.precompiled is not None else nullcontext():
+        started = time.perf_counter()
+        with in_use() if folder is not None else nullcontext():
             result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions)
+        known.took(time.perf_counter() - started, questions=behind is not None)
         if result.ok:
             return Built(
                 result,

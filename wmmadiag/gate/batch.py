@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from wmmadiag.errors import (
     uninstalled_of,
     unreachable_of,
 )
-from wmmadiag.gate.beside import MOST_KERNELS, with_those_beside
+from wmmadiag.gate.beside import MOST_KERNELS, PATIENCE, left_out, with_those_beside
 from wmmadiag.gate.task import Task, TaskOutcome
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
     return [one.name for one in card.cases], [one.name for one in card.variants]
 
 
-def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: TaskProgress | None = None) -> Iterator[TaskOutcome]:
+def check_all(
+    tasks: Sequence[Task], *, jobs: int = 1, progress: TaskProgress | None = None, several: bool = False
+) -> Iterator[TaskOutcome]:
     """Check each task, in order; an error in one, a bug of ours among them, does not stop the others. What has not
     changed is not run again.
 
@@ -106,6 +109,7 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: TaskProgress | 
 
     Args:
         jobs: processes; with more than one, `progress` is told how many tasks are done, of how many.
+        several: whether there are others besides these.
     """
     from wmmadiag.gate.result_cache import cached_outcome, result_key
 
@@ -114,7 +118,7 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: TaskProgress | 
     left = [index for index, outcome in enumerate(known) if outcome is None]
     if jobs <= 1 or len(left) <= 1:
         for task, key, outcome in zip(tasks, keys, known, strict=True):
-            yield from _each(outcome or _run_of_several(tasks, task, progress, key), progress)
+            yield from _each(outcome or _run(task, progress, key, several=several or len(tasks) > 1), progress)
         return
     running = _parallel([(tasks[index], keys[index]) for index in left], jobs, progress)
     try:
@@ -124,9 +128,9 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: TaskProgress | 
         running.close()
 
 
-def _run_of_several(tasks: Sequence[Task], task: Task, progress: TaskProgress | None, key: str | None) -> TaskOutcome:
-    """`run_task`; where there are other tasks, a bug of ours costs its own task alone."""
-    if len(tasks) == 1:
+def _run(task: Task, progress: TaskProgress | None, key: str | None, *, several: bool) -> TaskOutcome:
+    """`run_task`; of several, a bug of ours costs its own task alone."""
+    if not several:
         return run_task(task, progress, key)
     try:
         return run_task(task, progress, key)
@@ -148,13 +152,18 @@ def _each(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskO
         yield from with_those_beside(outcome, partial(_beside, progress=progress))
         return
     task = outcome.task
-    every = [replace(task, options={**task.options, "entry": name}) for name in outcome.several]
-    yield from check_all(every, progress=progress)
+    until = time.monotonic() + PATIENCE  # with what whoever takes the outcomes makes of them
+    for number, name in enumerate(outcome.several):
+        if number and time.monotonic() > until:
+            yield left_out(task, name)
+        else:
+            each = replace(task, options={**task.options, "entry": name})
+            yield from check_all([each], progress=progress, several=True)
 
 
 def _beside(task: Task, progress: TaskProgress | None) -> TaskOutcome:
     """The outcome of what lies beside another task; a bug of ours costs it alone."""
-    return _run_of_several((task, task), task, progress, None)
+    return _run(task, progress, None, several=True)
 
 
 def _parallel(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from wmmadiag.errors import UndecidedError
 from wmmadiag.gate.task import Task, TaskOutcome
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ MOST_KERNELS = 12
 
 MOST_INSTANTIATIONS = 4
 """Beside the one that is taken: a kernel takes five times as long with them at most."""
+
+PATIENCE = 100.0
+"""Seconds that kernels which nobody named may take; those that are left then are named."""
 
 _OF_ONE_LAUNCH = ("grid", "block", "shared", "symbols")
 _OF_ONE_KERNEL = ("computes", *_OF_ONE_LAUNCH)
@@ -43,7 +49,19 @@ def _kernels(outcome: TaskOutcome, run: RunTask) -> list[TaskOutcome]:
     report, task = outcome.report, outcome.task
     if report is None or not 0 < len(report.beside) < MOST_KERNELS or any(map(task.options.get, _OF_ONE_KERNEL)):
         return []
-    return [_run(task, name, run) for name in report.beside]
+    until = time.monotonic() + PATIENCE
+    return [_run(task, name, run) if time.monotonic() < until else left_out(task, name) for name in report.beside]
+
+
+def left_out(task: Task, entry: str) -> TaskOutcome:
+    """The outcome of a kernel that nobody named, and for which there is no time left."""
+    named = shlex.quote(entry)
+    return TaskOutcome(
+        replace(task, options={**task.options, "entry": entry}),
+        error=f"{task.path}: {entry} was not checked, since other kernels of the source took long\n"
+        f"next: `wmmadiag check {shlex.quote(str(task.path))} --entry {named}` checks it alone",
+        code=UndecidedError.exit_code, asked=True, left=True,
+    )  # fmt: skip
 
 
 def _with_instantiations(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcome]:
@@ -114,6 +132,8 @@ def _entry(outcome: TaskOutcome) -> str:
 
 def _why(outcome: TaskOutcome) -> str:
     """Why it is not right, or not judged, in a few words."""
+    if outcome.left:
+        return "for want of time"
     if outcome.report is None:
         return outcome.error.splitlines()[0].rpartition(": ")[2]
     case = next((one for one in outcome.report.cases if one.status != "passed"), None)

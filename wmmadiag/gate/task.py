@@ -33,7 +33,8 @@ class TaskOutcome:
 
     `cached`: nothing ran; it is the result of an earlier run of the same kernel. `several`: nothing ran, since the
     source has these kernels, and one is checked at a time. `asked`: the error is a question that an option answers.
-    `beside`: it is of a kernel that the source launches besides the one that was taken.
+    `beside`: it is of a kernel that the source launches besides the one that was taken. `left`: nobody named the
+    kernel, and the source's others took so long that it was not checked.
     """
 
     task: Task
@@ -46,6 +47,7 @@ class TaskOutcome:
     several: tuple[str, ...] = ()
     asked: bool = False
     beside: bool = False
+    left: bool = False
 
     @property
     def status(self) -> Status:

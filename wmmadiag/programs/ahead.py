@@ -23,7 +23,7 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.processes.scratch import scratch_folder
-from wmmadiag.programs.build import ALLOCATED, ProgramSource
+from wmmadiag.programs.build import ALLOCATED, BuiltProgram, ProgramSource, build
 from wmmadiag.programs.device_ptx import device_ptx, is_large
 from wmmadiag.programs.kernel_names import expression_of
 
@@ -89,6 +89,20 @@ class Ahead:
         self._left = True
         if self._folder is not None:
             self._folder.cleanup()
+
+
+def build_with_device(source: Path, options: CompileOptions, *, use_cache: bool = True) -> BuiltProgram:
+    """Compile a program of one source, both halves at a time where there are processors for them.
+
+    Raises: as `wmmadiag.programs.build.build`.
+    """
+    ahead = Ahead(options.of_a_program())
+    try:
+        program = build([source], options, beside=ahead.begin if use_cache else None)
+        ahead.end(program.units, registers=program.registers)
+    finally:
+        ahead.leave()
+    return program
 
 
 def _foreseen(own: OwnFiles) -> bool:

@@ -67,6 +67,7 @@ class ProgramSource:
     kernels: Mapping[str, tuple[str, ...]]
     variables: frozenset[str]  # names of the device's variables that it or its headers define
     expressions: tuple[str, ...]  # the instantiations of kernel templates that its host code uses, as NVRTC takes them
+    text: str | None = None  # in place of the file's for the device
 
     @property
     def of_device(self) -> bool:
@@ -119,6 +120,8 @@ def build(
     host_options: Sequence[str] = (),
     late_options: Sequence[str] = (),
     beside: Callable[[Sequence[OwnFiles]], None] | None = None,
+    texts: Mapping[Path, str] | None = None,
+    host_only: bool = False,
 ) -> BuiltProgram:
     """Compile the host half of a program.
 
@@ -128,21 +131,24 @@ def build(
         host_options: further words for the C++ compiler.
         late_options: likewise, without a meaning for NVIDIA's headers: the program's name, libraries.
         beside: called with the sources once they begin to be compiled, where they have to be.
+        texts: of sources, in place of what their files hold.
+        host_only: whether these are other in host code alone: the device half is that of the files, and compiled once.
 
     Raises:
         CompileError: the compiler refused it, or the program uses a function that the runtime does not have.
         ConfigurationError: no such file, or no compiler.
     """
     compiler, tools, options = host_compiler(), toolchain(), options.of_a_program()
-    prepared = []
+    prepared, texts = [], texts or {}
     for path in sources:
-        name = source_name(path)
-        tree = source_tree(read_text(path), name, options, tools)
-        prepared.append(PreparedSource(name, tree, OwnFiles(tree, options.macros)))
+        name, text = source_name(path), texts.get(path)
+        tree = source_tree(read_text(path) if text is None else text, name, options, tools)
+        prepared.append(PreparedSource(name, tree, OwnFiles(tree, options.macros), None if host_only else text))
     keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
     key = cache.digest(
         [*keys, *_own_parts(), *_runtime_parts(), compiler_version(compiler),
-         *map(str, options.include_paths), *host_options, *late_options]
+         *map(str, options.include_paths), *host_options, *late_options,
+         *(one.text or "" for one in prepared)]
     )  # fmt: skip
     folder = cache.cache_folder() / "programs" / key
     if not (folder / "program.json").is_file():
@@ -197,7 +203,7 @@ def _host_half(library: Path, prepared: Sequence[PreparedSource], notes: Sequenc
         readable = [demangle(symbol.name) for symbol in its]
         asked = [name for name in readable if name.endswith(">") and LAMBDA not in name]
         expressions = tuple(dict.fromkeys(map(expression_of, asked)))
-        units.append(ProgramSource(one.name, known, owned, expressions))
+        units.append(ProgramSource(one.name, known, owned, expressions, one.text))
     kernels.sort(key=lambda one: one.start)
     called = called_by(library)
     timed = [_TIMED] if _CLOCKS & called else []

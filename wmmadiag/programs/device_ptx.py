@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from wmmadiag.compile.driver import compile_source
-from wmmadiag.compile.model import Compilation
+from wmmadiag.compile.driver import compile_text
+from wmmadiag.compile.model import Compilation, source_name
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.read import read_text
 from wmmadiag.programs.build import ProgramSource
 
 SEPARATELY = "--relocatable-device-code=true"
@@ -32,4 +33,6 @@ def device_ptx(
     """
     extra = (*options.extra, *([SEPARATELY] if separately else ()))
     options = replace(options, name_expressions=unit.expressions, extra=extra)
-    return compile_source(Path(unit.source), options, use_cache=use_cache, assembled=registers)
+    path = Path(unit.source)
+    text = unit.text if unit.text is not None else read_text(path)
+    return compile_text(text, source_name(path), options, use_cache=use_cache, assembled=registers)

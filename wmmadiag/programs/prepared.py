@@ -29,6 +29,7 @@ class PreparedSource:
     name: str
     tree: SourceTree
     own: OwnFiles
+    text: str | None = None  # in place of the file's for the device
     names: list[DeviceNames] = field(default_factory=list)
     words: set[str] = field(default_factory=set)  # of its files, where macros make kernels and once they were `written`
 

@@ -10,9 +10,7 @@ import re
 import signal
 import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,10 @@ from typing import Any
 from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
+from wmmadiag.programs.pace import Watch
 from wmmadiag.programs.progress import SHARED_BYTES, Reached, spent_compiling
 from wmmadiag.programs.spec import ProgramSpec
-from wmmadiag.programs.start import Started, anew, as_copy, may_copy
+from wmmadiag.programs.start import anew, as_copy, may_copy
 from wmmadiag.results.model import ReportedFinding
 
 UNDECIDED = 3
@@ -79,6 +78,8 @@ def run_program(
     *,
     seconds: float = 0.0,
     compiling: float = 0.0,
+    early: bool = False,
+    advise: Callable[[Reached, float], None] | None = None,
     quiet: bool = False,
     output: int | None = None,
     copied: bool = False,
@@ -88,7 +89,7 @@ def run_program(
     Args:
         name, arguments: its `argv`.
         seconds: after which it is ended; 0: never.
-        compiling: how many more it may take, as long as its kernels are compiled.
+        compiling, early, advise: as of `wmmadiag.programs.pace.Watch`.
         quiet: what it prints is kept in the result, and it reads nothing.
         output: the file descriptor that takes the place of its standard output.
         copied: its process may be a copy of this one, which has run nothing else.
@@ -113,10 +114,8 @@ def run_program(
             if copied and not quiet and may_copy()
             else anew(words, handed, said if quiet else output, quiet=quiet)
         )
-        ended, cut_off = threading.Event(), threading.Event()
-        watch = threading.Thread(target=_end_after, args=(process, seconds, compiling, shared.fileno(), ended, cut_off))
-        if seconds:
-            watch.start()
+        watch = Watch(process, shared.fileno(), seconds, compiling, early, advise)
+        watch.begin()
         os.close(theirs)
         os.close(watched)
         try:
@@ -126,7 +125,7 @@ def run_program(
                         take_record(json.loads(line), result, records, program)
             result.status = process.wait()
         finally:
-            ended.set()
+            watch.end()
             end_group(process.pid)
             process.wait()
             os.close(life)
@@ -135,34 +134,13 @@ def run_program(
         shared.seek(0)
         state = shared.read()
         reached, result.compiling = Reached.of(state), spent_compiling(state)
-    if cut_off.is_set():
-        result.ended = f"the program did not end within {seconds:g} s, and was ended {reached}"
+    if watch.cut_off:
+        result.ended = f"the program {watch.cut_off} {reached}"
         result.launches = max(result.launches, reached.launches)
     result.found = list(records.values())
-    if result.status < 0 and not result.crash and not cut_off.is_set():
+    if result.status < 0 and not result.crash and not watch.cut_off:
         result.crash = f"ended by {_signal(-result.status)}"
     return result
-
-
-def _end_after(
-    process: Started,
-    seconds: float,
-    compiling: float,
-    shared: int,
-    ended: threading.Event,
-    cut_off: threading.Event,
-) -> None:
-    """End a program that takes longer."""
-    begun = time.monotonic()
-    while True:
-        more = min(spent_compiling(os.pread(shared, SHARED_BYTES, 0)), compiling) if compiling else 0.0
-        left = begun + seconds + more - time.monotonic()
-        if left <= 0:
-            break
-        if ended.wait(left):
-            return
-    cut_off.set()
-    end_group(process.pid)
 
 
 def take_record(

@@ -44,8 +44,9 @@ _MOST_ARGUMENTS = 3
 class Smaller:
     """A program with some of its numbers changed."""
 
-    text: bytes  # lines stay where they were
+    text: str  # lines stay where they were
     sizes: tuple[tuple[str, int], ...]  # the new values, by name
+    host_only: bool  # whether device code is what it was, in every byte: only numbers of host functions are others
 
     def said(self) -> str:
         """In words: "at smaller sizes than its own (B = 2, T = 64)"; "" for its own."""
@@ -53,17 +54,15 @@ class Smaller:
         return f"at smaller sizes than its own ({sizes})" if sizes else ""
 
 
-def smaller(data: bytes, path: Path, *, host: HostRead | None = None, unchanged: bool = False) -> Iterator[Smaller]:
+def smaller(data: bytes, *, host: HostRead | None = None, unchanged: bool = False) -> Iterator[Smaller]:
     """A source's program at smaller sizes, those first that are most of its shape; none where it has no such sizes.
 
     Args:
-        path: of the source: it goes by that in messages.
         host: as read with its headers, whose functions may repeat what they time.
         unchanged: whether it comes first as it is.
     """
-    head = f'#line 1 "{path.as_posix()}"\n'.encode()
     if unchanged:
-        yield Smaller(head + data, ())
+        yield Smaller(data.decode("utf-8", "surrogateescape"), (), host_only=True)
     source = parse(data)
     functions = declarations(source).functions
     main = next((one for one in functions if one.name == "main" and one.body is not None), None)
@@ -75,6 +74,7 @@ def smaller(data: bytes, path: Path, *, host: HostRead | None = None, unchanged:
     often = _repeats(source, main.body, host) - wanted
     repeats = [one for one in _declared(source, main.body) if one.name in often]
     device = _words_of_device_code(source, functions)
+    lambdas = any("__device__" in source.text(one) for one in descendants(source.root, "lambda_expression"))
     seen: set[tuple[tuple[str, int], ...]] = set()
     for least, few, shared in _SETTINGS:
         chosen = [one for one in numbers if shared or not one.whole or one.name not in device]
@@ -86,7 +86,8 @@ def smaller(data: bytes, path: Path, *, host: HostRead | None = None, unchanged:
         changed += [(one, 1) for one in repeats]
         edits = {(one.start, one.end): str(new) for one, new in changed if new != one.value}
         made = applied(data, [ByteEdit(start, end, text) for (start, end), text in sorted(edits.items())])
-        yield Smaller(head + made, sizes)
+        host_only = not lambdas and not any(one.whole and new != one.value for one, new in changed)
+        yield Smaller(made.decode("utf-8", "surrogateescape" if host_only else "replace"), sizes, host_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +219,15 @@ def arguments_for(kernel: str, host: HostRead) -> list[list[str]]:
     return [*found[:_MOST_ARGUMENTS], []]
 
 
-def host_of(path: Path, options: CompileOptions, kernel: str) -> HostRead | None:
+def host_of(path: Path, options: CompileOptions) -> HostRead | None:
     """A source's host code as read, compiled so; None where it cannot be."""
-    from wmmadiag.subject.drafts.derive import kernel_of
     from wmmadiag.subject.drafts.given_source import GivenSource
+    from wmmadiag.subject.drafts.host_read import read_host
     from wmmadiag.subject.open_subject import SubjectOptions
 
     macros = {name: value or "" for name, value in options.macros.items()}
-    asked = SubjectOptions(entry=kernel, include_paths=tuple(options.include_paths), macros=macros)
+    asked = SubjectOptions(include_paths=tuple(options.include_paths), macros=macros)
     try:
-        return kernel_of(GivenSource(path, asked)).host
+        return read_host(GivenSource(path, asked))
     except WmmadiagError:
         return None

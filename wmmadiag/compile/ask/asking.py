@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from wmmadiag.compile import cache
@@ -41,11 +38,11 @@ from wmmadiag.compile.ask.questions import (
 )
 from wmmadiag.compile.build import ASK, Built, build
 from wmmadiag.compile.diagnostics import Diagnostic
+from wmmadiag.compile.learned import learned
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.sources import SourceTree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
 from wmmadiag.errors import CompileError
-from wmmadiag.processes.scratch import scratch_folder
 
 Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | MemberFacts | AddressFacts | Unanswered"
 
@@ -56,8 +53,6 @@ _ASSERTED = re.compile(r'static assertion failed with "(.*)"')
 _BUILTIN = re.compile(r" \(declared at line \d+ of __nv_nvrtc_builtin_header\.h\)")
 _MOST_KEPT = 4096
 _MOST_ROUNDS = 12
-_SLOW = 1.5
-"""Seconds of a compilation after which the next one precompiles the headers."""
 # The questions are written in C++17.
 _OLDER = ("c++11", "c++14")
 
@@ -124,12 +119,10 @@ def ask(asked: AskedSource, questions: Sequence[Question]) -> dict[Question, Any
 
 @dataclass(slots=True)
 class AskingSession:
-    """Questions to one source, which is read once; the second compilation begins with what the first led to."""
+    """Questions to one source, which is read once."""
 
     asked: AskedSource
     _files: SourceFiles | None = None
-    _earlier: Built | None = None
-    _slow: bool = False
 
     def ask(self, questions: Sequence[Question]) -> dict[Question, Any]:
         """As the function `ask`."""
@@ -182,17 +175,10 @@ class AskingSession:
         return found
 
     def _build(self, behind: Behind) -> Built:
-        files, started = self.files, time.perf_counter()
-        options = replace(files.options, precompiled=_headers_folder()) if self._slow else files.options
-        self._earlier = build(files.tree, options, files.tools, behind=behind, earlier=self._earlier)
-        self._slow = self._slow or time.perf_counter() - started > _SLOW
-        return self._earlier
-
-
-@functools.cache
-def _headers_folder() -> Path:
-    """Where NVRTC keeps the headers of slow sources for the next compilation of this process."""
-    return scratch_folder("headers")
+        files = self.files
+        known = learned(files.tree, files.options)
+        known.asked = build(files.tree, files.options, files.tools, behind=behind, earlier=known.asked)
+        return known.asked
 
 
 @dataclass(frozen=True, slots=True)
