@@ -77,7 +77,12 @@ def processes_of(mark: str) -> list[int]:
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize(
     ("number", "code", "word"),
-    [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"terminated"), (signal.SIGKILL, -9, b"")],
+    [
+        (signal.SIGINT, 130, b"interrupted"),
+        (signal.SIGTERM, 143, b"terminated"),
+        (signal.SIGHUP, 129, b"the terminal went away"),
+        (signal.SIGKILL, -9, b""),
+    ],
 )
 def test_what_ends_the_command_leaves_nothing_behind(folder, jobs, own_cache, number, code, word):
     """Old reports stay as they were, no process and no half file is left, nobody holds the pipes."""
@@ -107,3 +112,27 @@ def test_what_ends_the_command_leaves_nothing_behind(folder, jobs, own_cache, nu
     assert processes_of(mark) == []
     assert Path("run.json").read_text() == "old"
     assert not Path("run.html").exists() and not list(folder.glob(".run*"))
+
+
+LEAVES = """
+import os, signal, sys, time
+sys.argv = ["wmmadiag", "check", "nothing.cu"]
+import wmmadiag.cli.main as command
+from wmmadiag.processes.scratch import scratch_folder
+def run(argv):
+    print(scratch_folder("test"), flush=True)
+    time.sleep(60)
+command._run = run
+sys.exit(command.main())
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_what_ends_the_command_takes_its_folders_along(number):
+    process = subprocess.Popen([sys.executable, "-c", LEAVES], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    made = Path(process.stdout.readline().decode().strip())
+    assert made.is_dir()
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert not made.parent.exists()

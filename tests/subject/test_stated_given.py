@@ -105,3 +105,61 @@ def test_a_formula_of_ptx_stands_in_a_card(tmp_path, capsys):
 def test_formulas_are_told_from_operations():
     assert SubjectOptions(computes="gemm").formulas == ()
     assert SubjectOptions(computes="t = a + b; y = t * t; a [N]").formulas == ("t = a + b", " y = t * t", " a [N]")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("y[i] = epx(x[i])", "'epx' is no function of formulas: did you mean 'exp'?"),
+        ("y[i] = x[i] + turned(x[i])", "'turned' is no function of formulas"),
+        ("y[i] = exp(x[i]) lala", "'lala' is no part of a formula"),
+    ],
+)
+def test_a_function_that_formulas_do_not_have_is_named(source, capsys, written, told):
+    assert main(["check", str(source), "--computes", written]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+MOVED = """
+__global__ void moved(float* y, const float* x, int n) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n) y[i STORED] = 2 * x[i LOADED];
+}
+void run(float* y, const float* x, int n) { moved<<<(n + 127) / 128, 128>>>(y, x, n); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("stored", "loaded", "shapes", "code"),
+    [
+        ("+ 1", "", "", 1),  # what it stores outside is wrong whatever it is
+        ("", "+ 99999", "; x [n]; y [n]", 1),
+        ("", "+ 99999", "", 2),  # x may be larger than what the formula takes of it
+        ("", "", "; x [n]; y [n]", 0),
+    ],
+)
+def test_an_access_outside_of_arrays_is_wrong_by_a_formula(tmp_path, capsys, stored, loaded, shapes, code):
+    path = tmp_path / "moved.cu"
+    path.write_text(MOVED.replace("STORED", stored).replace("LOADED", loaded))
+    assert main(["check", str(path), "--computes", f"y[i] = 2 * x[i]{shapes}"]) == code
+    said = capsys.readouterr()
+    assert ("moved.cu:4:" in said.out + said.err and "out of bounds" in said.out + said.err) == bool(code)
+
+
+TILES = """
+__global__ void twice(float* y, const float* x, int rows, int cols) {
+    for (int i = 0; i < 128; ++i) {
+        int at = (blockIdx.y * 128 + i) * cols + blockIdx.x * 128 + threadIdx.x;
+        y[at] = 2 * x[at];
+    }
+}
+void run(float* y, const float* x, int rows, int cols) {
+    twice<<<dim3((cols + 127) / 128, (rows + 127) / 128), 128>>>(y, x, rows, cols);
+}
+"""
+
+
+def test_a_kernel_of_whole_tiles_is_not_wrong_at_sizes_that_are_none(tmp_path):
+    path = tmp_path / "twice.cu"
+    path.write_text(TILES)
+    assert main(["check", str(path), "--computes", "y[r, c] = 2 * x[r, c]; x [rows, cols]; y [rows, cols]"]) != 1

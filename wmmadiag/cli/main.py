@@ -1,8 +1,8 @@
 """`wmmadiag`: run a command, and end every way it can end with one clear message and an exit code.
 
 Exit codes: 0 all passed; 1 a kernel is wrong; 2 usage or configuration; 3 could not decide; 70 an internal error;
-130 interrupted; 141 the reader of the output went away; 143 terminated. Only a command that has come to its end
-and says so makes it 0.
+129 the terminal went away; 130 interrupted; 141 the reader of the output went away; 143 terminated. Only a command that
+has come to its end and says so makes it 0.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from collections.abc import Sequence
 INTERNAL_ERROR = 70  # sysexits.h, EX_SOFTWARE
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-TERMINATED = 143
+_ENDED_BY_SIGNALS = {signal.SIGTERM: (143, "terminated"), signal.SIGHUP: (129, "the terminal went away")}
 _LACKING = "the system has no more {}\nnext: take a smaller case, or raise the limit (ulimit -a)"
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, unwound as an interrupt is: children end, temporary files go."""
+    """SIGTERM or SIGHUP, unwound as an interrupt is: children end, temporary files go."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = signal.Signals(number)
 
 
-def _terminate(_signal: int, _frame: object) -> None:
-    raise _Terminated
+def _terminate(number: int, _frame: object) -> None:
+    raise _Terminated(number)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(variable, "1")
         signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(signal.SIGHUP, _terminate)
     # Everything else is imported in here, so that an interrupt while it is being imported ends in order, too.
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
@@ -43,10 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt as why:
         if argv is None:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)  # the end is near: a second one must not show a traceback
-        code, word = (TERMINATED, "terminated") if isinstance(why, _Terminated) else (INTERRUPTED, "interrupted")
-        sys.stderr.write("\n".join([f"wmmadiag: {word}", *map(str, why.args), ""]))
+        code, word = (INTERRUPTED, "interrupted")
+        if isinstance(why, _Terminated):
+            code, word = _ENDED_BY_SIGNALS[why.number]
+        with contextlib.suppress(OSError):  # a terminal that went away
+            sys.stderr.write("\n".join([f"wmmadiag: {word}", *map(str, why.args), ""]))
         if argv is None:
             # Everything was unwound on the way here; the interpreter's own end can die of SIGINT instead of exiting.
             from wmmadiag.processes.scratch import leave

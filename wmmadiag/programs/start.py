@@ -78,7 +78,9 @@ def as_copy(words: Sequence[str], closed: Sequence[int], output: int | None) -> 
         return _Copy(pid)
     try:
         os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):  # ours; what is ignored stays so
+                signal.signal(number, signal.SIG_DFL)
         for one in closed:
             os.close(one)
         if output is not None:

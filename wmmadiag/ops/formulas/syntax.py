@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from wmmadiag.errors import did_you_mean
 from wmmadiag.ops.formulas.tokens import FormulaToken, normalised, tokens_of
 from wmmadiag.ops.formulas.tree import (
     Applied,
@@ -40,9 +41,13 @@ def parsed(text: str, is_tensor: Callable[[str], bool]) -> Equation:
     Raises:
         FormulaError: it is none.
     """
-    statement, rest = parsed_prefix(text, is_tensor)
-    if rest.strip():
-        raise FormulaError(f"'{rest.strip()}' is no part of a formula")
+    parser = _Parser(normalised(text), is_tensor)
+    statement = parser.statement()
+    if (rest := parser.rest.strip()) and (name := parser.called()):
+        near = did_you_mean(name, sorted(FUNCTIONS | CASTS), " ").strip()
+        raise FormulaError(f"'{name}' is no function of formulas{f': {near}' if near else ''}")
+    if rest:
+        raise FormulaError(f"'{rest}' is no part of a formula")
     return statement
 
 
@@ -83,6 +88,11 @@ class _Parser:
     @property
     def rest(self) -> str:
         return self.text[self.peek().start :]
+
+    def called(self) -> str:
+        """The name that stands before parentheses, where these come next; else ""."""
+        before = self.tokens[self.at - 1] if self.at else self.peek()
+        return before.text if self.peek().text == "(" and before.kind == "name" else ""
 
     def take(self, *texts: str) -> bool:
         if self.peek().kind in ("op", "name") and self.peek().text in texts:

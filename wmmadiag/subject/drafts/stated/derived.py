@@ -38,11 +38,13 @@ from wmmadiag.subject.drafts.text import parsed_card
 from wmmadiag.subject.formula_reference import ANY
 
 if TYPE_CHECKING:
+    from wmmadiag.results.model import CaseResult, Problem
     from wmmadiag.subject.verdict import Verdict
 
 _MOST_STATEMENTS, _MOST_CARDS, _MOST_RUNS = 6, 12, 16
 _MOST_LAUNCHES, _PROBED, _TILE = 4, 4, 64  # that are tried of a kernel which nobody launches, in sizes times that
 _TOLD = 0.1  # of the elements of an output: those that their bounds must tell from their neighbours
+_EVEN = 256  # a multiple of the tiles that there are
 _SETS = 3  # of sizes, of one way in which names are meant
 _REAL = frozenset(["f16", "bf16", "f32", "f64"])
 
@@ -56,6 +58,8 @@ class TriedFormulas:
     ways: set[str] = field(default_factory=set)  # how names and extents were meant, of what ran
     first: Card | None = None  # the first that the kernel is not right by
     died: bool = False  # whether a run told nothing: it did not come to its end, or all numbers are alike
+    faulty: Card | None = None  # by which the kernel leaves its arrays at sizes that are multiples of any tile
+    fault: Problem | None = None  # what it does then
 
 
 def stated_card(
@@ -180,12 +184,27 @@ class _Held:
                 if outcome == "right":
                     return self._with_more(one, further, tries)
                 tries.ways.add(_meaning(one))
-                tries.died = tries.died or outcome != "wrong"
                 if outcome != "wrong":
+                    tries.died = True
+                    self._note_fault(one, outcome, tries)
                     break
                 tries.first = tries.first or one
                 tries.wrong[self.chosen.line] = "; ".join(self.chosen.texts)
         return None
+
+    def _note_fault(self, card: Card, outcome: str, tries: TriedFormulas) -> None:
+        """Note whether a run that died leaves its arrays at sizes, too, that are multiples of any tile."""
+        if outcome not in ("died", "strays") or tries.faulty is not None:
+            return
+        case, given = card.cases[0], self.source.options.symbols
+        even = {name: _EVEN for name, one in _numbers(case).items() if one >= _TILE and name not in given}
+        if any(terms.value(fact, {**_numbers(case), **even}) not in (None, holds) for fact, holds in self._facts):
+            return
+        case = replace(case, symbols={**case.symbols, **{name: str(one) for name, one in even.items()}})
+        even_card = replace(card, cases=(case,))
+        fault = _run(even_card, tries)[0].problem
+        if fault is not None and fault.kind == "out-of-bounds":
+            tries.faulty, tries.fault = even_card, fault
 
     @property
     def _facts(self) -> Sequence[tuple[Term, bool]]:
@@ -321,18 +340,27 @@ def _tells(verdict: Verdict) -> bool:
     return True
 
 
-def _outcome(card: Card, tries: TriedFormulas) -> str:
-    """What the first case of a card gives: "right", "wrong", "mute" where its numbers are too much alike to tell,
-    "died", or "strays" where it stores outside its arrays."""
+def is_store_outside(problem: Problem) -> bool:
+    """Whether a run ended by a store outside of its arrays."""
+    return problem.kind == "out-of-bounds" and problem.message.startswith("write")
+
+
+def _run(card: Card, tries: TriedFormulas) -> tuple[CaseResult, Verdict | None]:
+    """The first case of a card; no verdict where the kernel does not come to its end."""
     from wmmadiag.subject.card_session import tried_in
     from wmmadiag.subject.check import run_case
 
     tries.runs += 1
-    result, bound, verdict = run_case(tried_in(None, card), card.cases[0], card.variants[0], None, "")
-    if bound is None or verdict is None:
-        fault = result.problem
-        stores = fault is not None and fault.kind == "out-of-bounds" and fault.message.startswith("write")
-        return "strays" if stores else "died"
+    result, _, verdict = run_case(tried_in(None, card), card.cases[0], card.variants[0], None, "")
+    return result, verdict
+
+
+def _outcome(card: Card, tries: TriedFormulas) -> str:
+    """What the first case of a card gives: "right", "wrong", "mute" where its numbers are too much alike to tell,
+    "died", or "strays" where it stores outside its arrays."""
+    result, verdict = _run(card, tries)
+    if verdict is None:
+        return "strays" if result.problem is not None and is_store_outside(result.problem) else "died"
     if result.status != "passed":
         return "wrong"
     return "right" if _tells(verdict) else "mute"

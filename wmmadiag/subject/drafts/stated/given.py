@@ -12,9 +12,10 @@ from wmmadiag.ops.formulas.syntax import parsed
 from wmmadiag.ops.formulas.tree import Equation, FormulaError, Indexed, Summed, Word, nodes
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.given_source import GivenSource
+from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.stated.comments import CommentFormula, Stated, shapes_in
-from wmmadiag.subject.drafts.stated.derived import TriedFormulas, formula_card
+from wmmadiag.subject.drafts.stated.derived import TriedFormulas, formula_card, is_store_outside
 from wmmadiag.subject.drafts.stated.launch_text import written
 from wmmadiag.subject.drafts.stated.names import array_named
 
@@ -41,10 +42,22 @@ def given_card(source: GivenSource, kernel: SourceKernel, assumed: Sequence[str]
     card = formula_card(source, kernel, told, tries, said)
     if card is not None:
         return replace(card, assumed=(*assumed, *card.assumed))
-    card = tries.first if len(tries.ways) == 1 and not tries.died else None
+    card = _contradicted(tries, told, arrays) if len(tries.ways) == 1 else None
     if card is not None and _is_plain(source, kernel, told, card):
         return replace(card, assumed=(*assumed, said.format("; ".join(card.computes.formula))), derived=None)
     raise _asked(source, kernel, told, tries)
+
+
+def _contradicted(tries: TriedFormulas, told: Stated, arrays: Sequence[DraftParameter]) -> Card | None:
+    """What the kernel is wrong by where all was tried in which the formulas may be meant; None where nothing is so.
+
+    A store outside of what they say is wrong whatever it stores. A load may be of an array that is larger than what the
+    formula takes of it, if nobody said its shape.
+    """
+    if tries.fault is not None:
+        shaped = {one.name for name in told.shapes if (one := array_named(name, arrays, short=False)) is not None}
+        return tries.faulty if is_store_outside(tries.fault) or all(one.name in shaped for one in arrays) else None
+    return None if tries.died else tries.first
 
 
 def _parsed(texts: Sequence[str], is_array: Callable[[str], bool]) -> Stated:
@@ -136,6 +149,8 @@ def _asked(source: GivenSource, kernel: SourceKernel, told: Stated, tries: Tried
         detail += ["nothing tells how large its arrays are, or what its numbers are in the formula"]
     elif not detail:
         detail = ["it does not run to its end at the sizes that were tried"]
+        if tries.fault is not None:
+            detail = [" ".join(filter(None, [tries.fault.place and f"{tries.fault.place}:", tries.fault.message]))]
     elif tries.ways:
         detail.append(f"ways in which its names and extents may be meant, of which all were tried: {len(tries.ways)}")
     words = shlex.join(["wmmadiag", "init", str(source.path), "--computes", source.options.computes])
