@@ -306,7 +306,8 @@ def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool, *, again: boo
         shown.append("  " + summary(made.result).removeprefix("wmmadiag: "))
     if settled(outcome) and not outcome.code and made.unset:
         shown.append("  its own main never fills these arrays, which says nothing of the kernel")
-    judged = [(where, one) for where, one in made.judged if one.report is not None and settled(one)]
+    # What a launch's numbers give no card for says nothing.
+    judged = [(where, one) for where, one in made.judged if settled(one) and one.status != "error"]
     for where, one in judged:
         if one.report is not None:
             word = {"passed": "right", "failed": "WRONG"}.get(one.status, one.status)
