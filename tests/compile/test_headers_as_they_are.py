@@ -237,3 +237,20 @@ def test_what_questions_found_to_be_host_code_of_a_library_is_left_out_at_once(w
     made = compile_source("k.cu", options)
     assert len(calls) == 3  # its kernels are compiled once
     assert [note.kind for note in made.notes] == ["blanked-code"]
+
+
+def test_headers_that_are_not_there_are_found_missing_at_once(work, monkeypatch):
+    from wmmadiag.compile import build as built
+
+    (work / "own.h").write_text("#pragma once\n#include <no/one.h>\n#include <no/two.h>\n#include <no/three.h>\n"
+                                "#ifdef NEVER\n#include <no/four.h>\n#endif\n")  # fmt: skip
+    (work / "k.cu").write_text('#include "own.h"\n__global__ void k(float *x) { x[threadIdx.x] = 1; }\n')
+    calls: list[str] = []
+    real = built.run_nvrtc
+    monkeypatch.setattr(
+        built, "run_nvrtc", lambda text, *rest, **named: calls.append(text) or real(text, *rest, **named)
+    )
+    notes = compile_source("k.cu", CompileOptions()).notes
+    assert len(calls) == 2
+    told = sorted((str(note.place), note.message.split()[0]) for note in notes)
+    assert told == [("own.h:2", "no/one.h"), ("own.h:3", "no/two.h"), ("own.h:4", "no/three.h")]

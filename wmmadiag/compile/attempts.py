@@ -11,7 +11,7 @@ from wmmadiag.compile.blanking import without_host_code
 from wmmadiag.compile.diagnostics import Diagnostic, error_from, error_hint
 from wmmadiag.compile.host_only import Declaration, for_host_too, in_operand, judged, kernels_reach
 from wmmadiag.compile.instantiations import KernelTemplate, boolean_choices
-from wmmadiag.compile.missing import where_to_find
+from wmmadiag.compile.missing import read_with, where_to_find
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.sources import SourceFile
@@ -25,7 +25,6 @@ _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _QUOTED = re.compile(r'"([^"]*)"')
 _MAX_EXPRESSIONS = 128
 _PARDONS = 2
-_SEEN_FROM = re.compile(r"at line (\d+) of \"?(.+?)\"?\s*$")
 
 
 @dataclass
@@ -47,6 +46,7 @@ class Attempts:
     named: Sequence[str] = ()  # what else the compiler is asked for
     # key of a file → how often what was left out of it was brought back
     pardoned: dict[str, int] = field(default_factory=dict)
+    _met: set[tuple[Place, str]] = field(default_factory=set)  # errors of the attempt before
     _skipped: list[CompileNote] = field(default_factory=list)
     _reached: frozenset[str] | None = None
     _texts: dict[str, bytes] = field(default_factory=dict)
@@ -66,7 +66,9 @@ class Attempts:
 
     def resume_headers(self, earlier: Attempts) -> None:
         """Begin with what an earlier compilation of the same files left out of libraries' headers: host code there is
-        so whatever is compiled behind them, and what is missed is brought back."""
+        so whatever is compiled behind them, and what is missed is brought back. What is not there stays so, too."""
+        self.standard = list(earlier.standard)
+        self.empty |= earlier.empty
         for key in self.own.tree.outside.keys() & earlier.refused.keys():
             self.refused[key] = dict(earlier.refused[key])
             self.parts.setdefault(key, earlier.parts[key])
@@ -102,6 +104,12 @@ class Attempts:
             return True
         progress = self._restore(errors)
         if progress:
+            return True
+        # What one attempt leaves as it was, the next ones do, too: nothing around it is host code that can go.
+        met, self._met = self._met, {(one.place, one.message) for one in errors}
+        stays = [one for one in errors if (one.place, one.message) in met]
+        if wanted := from_libcu(stays) - set(self.standard):
+            self.standard += sorted(wanted)
             return True
         for error in errors:
             missing = _NOT_FOUND.search(error.message)
@@ -248,6 +256,10 @@ class Attempts:
         if file is None or not any(one in file.data[low:high] for one in written):
             return False
         self.empty[name] = error
+        for other, line in read_with(file.data, error.place.line, self.own.tree.unresolved):
+            if other not in self.empty:
+                message = error.message.replace(f'"{name}"', f'"{other}"')
+                self.empty[other] = Diagnostic(error.kind, Place(error.place.file, line), message, error.lines[:1])
         return True
 
     def _skip(self, text: str, error: Diagnostic, errors: Sequence[Diagnostic]) -> bool:
@@ -273,7 +285,7 @@ class Attempts:
         """
         if error.message.startswith("static assertion failed") and not self.empty:
             return False
-        for place in _places(error):
+        for place in error.places():
             file = self._files.get(place.file)
             if file is None:
                 continue
@@ -373,15 +385,6 @@ def _called(part: Declaration) -> str:
 def _left_whole(part: Declaration) -> Declaration:
     """A declaration of a library's header: nothing of it is host code before the compiler says so."""
     return Declaration(part.item, "unsure", part.needed) if part.verdict == "host" else part
-
-
-def _places(error: Diagnostic) -> Iterator[Place]:
-    """Where an error is, then where what it is in was used."""
-    yield error.place
-    for line in error.lines:
-        seen = _SEEN_FROM.search(line)
-        if seen:
-            yield Place(seen[2], int(seen[1]))
 
 
 def _skipped_note(expression: str, reason: str) -> CompileNote:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wmmadiag.errors import CompileError
@@ -13,6 +13,7 @@ _HEAD = re.compile(
     r"^(?P<file>[^\n]+?)\((?P<line>\d+)\): "
     r"(?P<kind>catastrophic error|internal error|error|warning|remark)(?: #(?P<number>[\w-]+))?: (?P<text>.*)$"
 )
+_SEEN_FROM = re.compile(r"at line (\d+) of \"?(.+?)\"?\s*$")
 # Why each overload of a library function does not fit: pages of them, none in the user's code.
 _CANDIDATE = re.compile(r"^[^\n]*/include/[^\n]*\(\d+\): note(?: #[\w-]+)?: ")
 # NVRTC reads name expressions as a file of its own; what is wrong there follows from what is wrong in the source.
@@ -38,6 +39,14 @@ class Diagnostic:
     place: Place
     message: str
     lines: tuple[str, ...]
+
+    def places(self) -> Iterator[Place]:
+        """Where it is, then where what it is in was used."""
+        yield self.place
+        for line in self.lines:
+            seen = _SEEN_FROM.search(line)
+            if seen:
+                yield Place(seen[2], int(seen[1]))
 
 
 def parse_log(log: str) -> tuple[Diagnostic, ...]:

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
+from wmmadiag.compile.host_headers import is_host_header
 from wmmadiag.compile.read import is_file
 
 _MOST_FOLDERS = 1500
 _UP = 3
 _MOST_SHOWN = 3
 _SKIPPED = frozenset({"node_modules", "__pycache__", "build", "site-packages"})
+
+
+_CONDITION = re.compile(rb"\s*#\s*(?:if|ifdef|ifndef|elif|else|endif)\b")
+_INCLUDE = re.compile(rb'\s*#\s*include\s*[<"]([^">]+)[">]')
+
+
+def read_with(data: bytes, line: int, unresolved: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Other headers that are not there, of directives under the condition of the one on a line, with their own lines.
+
+    A compiler stops at each.
+    """
+    lines = data.split(b"\n")
+    for step in (-1, 1):
+        at = line - 1 + step
+        while 0 <= at < len(lines) and not _CONDITION.match(lines[at]):
+            found = _INCLUDE.match(lines[at])
+            name = found[1].decode("utf-8", "replace") if found is not None else ""
+            if name in unresolved and not is_host_header(name):
+                yield name, at + 1
+            at += step
 
 
 def where_to_find(name: str, includer: str) -> str:
