@@ -57,3 +57,23 @@ def test_an_error_at_the_end_of_the_source_has_its_last_line():
 def test_a_failure_without_a_place_names_the_file():
     error = error_from((), "internal trouble", Place("k.cu", 20))
     assert (error.message, str(error.place), error.detail) == ("the compiler failed", "k.cu", "internal trouble")
+
+
+INSTANTIATED = """\
+/lib/copy.hpp(493): error: static assertion failed with "Unrecognized CopyPolicy."
+    static_assert(dependent_false<CopyPolicy>, "Unrecognized CopyPolicy.");
+    ^
+          detected during:
+            instantiation of "void detail(const P &) [with P=T<4>]" at line 31
+            instantiation of "void copy(const P &, D &) [with P=T<4>, D=T<8>]" at line 201 of k.cu
+            instantiation of "void gemm(A) [with A=float]"
+
+1 error detected in the compilation of "k.cu".
+"""
+
+
+def test_an_error_in_a_template_says_who_asked_for_it():
+    (one,) = errors_in(INSTANTIATED)
+    asked = [(place.file, place.line) for place in one.places()]
+    assert asked == [("/lib/copy.hpp", 493), ("/lib/copy.hpp", 31), ("k.cu", 201)]
+    assert [[place.line for place in one.places()] for one in errors_in(LOG)] == [[2], [12], [19]]

@@ -20,7 +20,9 @@ WRONG = ("part[TILE][TILE]", "part[TILE][TILE - 1]")
 
 
 def bench_of(card: Card) -> TrialBench:
-    return TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
+    bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
+    bench.settle()
+    return bench
 
 
 def statics(bench: TrialBench) -> list[Change]:
@@ -196,9 +198,11 @@ def test_the_compiler_leaves_out_what_a_source_does_not_use(tmp_path: Path, more
 def test_another_bench_of_the_same_files_makes_nothing_again(tmp_path: Path) -> None:
     bench = bench_of(product(tmp_path, WRONG))
     again = bench.keeping(seed=7)
+    again.settle()
     assert again._prepared is bench._prepared
     assert again.compilations == 0
     kept = bench.keeping(statics(bench)[0], seed=7)
+    kept.settle()
     assert kept.texts != bench.texts
     assert kept.compilations > 0
     assert kept.wrong_before == 0

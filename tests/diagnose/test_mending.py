@@ -30,7 +30,7 @@ the likeliest that is right in every case and may hide what is wrong; and one th
 class _Trials:
     """A bench on which some changes make the case right; each costs some warp instructions."""
 
-    cost_apart = 6.0
+    cost_apart, spread = 6.0, 1
 
     def __init__(self, right: Sequence[int], work: int = 10) -> None:
         self.right, self.work, self.tried = frozenset(right), work, list[int]()

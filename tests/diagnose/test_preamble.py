@@ -6,15 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from trial_changes import change, edit, product
 
 from wmmadiag.compile import ptx_scan
 from wmmadiag.compile.diagnostics import errors_in
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.sources import read_tree
 from wmmadiag.csource.edits import ByteEdit, applied
+from wmmadiag.diagnose.trials import programs
 from wmmadiag.diagnose.trials.preamble import preamble, unguarded
 from wmmadiag.diagnose.trials.prepared import prepare
 from wmmadiag.diagnose.trials.programs import Programs
+from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
 
 GUARDED = """// of a library
 #ifndef K_CUH_
@@ -83,29 +87,27 @@ def test_a_source_that_its_header_includes_again_keeps_its_guard(tmp_path):
     assert unguarded(tree) and not unguarded(again)
 
 
+STEP = "#ifdef {name}\n#define STEP 1\n#else\n#define STEP 2\n#endif\n"
+
+
+@pytest.mark.parametrize("dear", [False, True])
 @pytest.mark.parametrize(
-    ("before", "ordered", "ahead"),
+    ("before", "ahead"),
     [
-        ("", False, True),
-        ("#ifdef K_CUH_\n#define STEP 1\n#else\n#define STEP 2\n#endif\n", True, True),  # a guard's macro stays
-        ("#ifdef __CUDA_FP16_H__\n#define STEP 1\n#else\n#define STEP 2\n#endif\n", True, False),
-        ("#define STEP 2\n", True, True),
+        ("#define STEP 2\n", True),
+        (STEP.format(name="TILE"), True),  # of the user's own, in its place
+        (STEP.format(name="__CUDA_FP16_H__"), False),
     ],
 )
-def test_headers_stay_where_they_are_if_the_program_hangs_on_their_order(tmp_path, before, ordered, ahead):
-    (tmp_path / "own.h").write_text(OWN, "utf-8")
-    source = tmp_path / "k.cu"
-    step = "STEP" if before else "2"
-    source.write_text(
-        f"#ifndef K_CUH_\n#define K_CUH_\n{before}#include <cuda_fp16.h>\n"
-        f"__global__ void k(float* x) {{ x[threadIdx.x * {step}] = 1.0f; }}\n#endif\n",
-        "utf-8",
-    )
-    prepared = prepare(source, CompileOptions(arch="sm_90"), [""])
-    held = Programs(prepared)
-    held.plain()
-    assert (prepared.ordered, held.ahead) == (ordered, ahead)
-    assert held.compilations == 1 + ordered
+def test_headers_stay_where_they_are_if_the_program_hangs_on_their_order(tmp_path, monkeypatch, before, ahead, dear):
+    monkeypatch.setattr(programs, "DEAR_PTX", 0 if dear else 1 << 20)
+    card = product(tmp_path, ("c[at(row, n, col)] = sum;", "if (col % STEP == 0) c[at(row, n, col)] = sum;"))
+    source = tmp_path / "product.cu"
+    source.write_text(f"{before}#include <cuda_fp16.h>\n" + source.read_text("utf-8"), "utf-8")
+    bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
+    changes = [change(edit(bench.texts, "col % STEP == 0", new)) for new in ("true", "col % (STEP + 0) == 0", "col % 3 == 0")]
+    found = [one.verdict for one in bench.try_batch(changes)]
+    assert (found, bench._programs.ahead) == (["right", "same", "worse"], ahead)
 
 
 def test_programs_are_the_same_with_headers_read_first_and_messages_keep_their_lines(tmp_path):
@@ -118,8 +120,8 @@ def test_programs_are_the_same_with_headers_read_first_and_messages_keep_their_l
     header = next(name for name in prepared.texts if name.endswith("own.h"))
     for file, text in ((prepared.root, b"threadIdx.x"), (header, b"2.0f")):
         at = prepared.texts[file].index(text)
-        for change, good in ((b"(%s)" % text, True), (b"nothing(%s)" % text, False)):
-            edits = {file: [ByteEdit(at, at + len(text), change.decode())]}
+        for new, good in ((b"(%s)" % text, True), (b"nothing(%s)" % text, False)):
+            edits = {file: [ByteEdit(at, at + len(text), new.decode())]}
             one, other = ahead._compiled(edits), behind._compiled(edits)
             assert one.ok == other.ok == good
             if good:

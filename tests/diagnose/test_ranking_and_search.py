@@ -122,7 +122,7 @@ def test_every_weight_is_of_a_feature_and_finite() -> None:
 class _Trials:
     """A bench on which the changes of some numbers are right, and of some mend a part."""
 
-    cost_apart = 6.0
+    cost_apart, spread = 6.0, 1
 
     def __init__(self, right: Sequence[int], better: Sequence[int] = (), seen_with: int = 1) -> None:
         self.right, self.better, self.seen_with = set(right), set(better), seen_with

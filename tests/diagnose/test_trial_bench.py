@@ -162,6 +162,7 @@ def test_a_name_that_is_unknown_in_many_places_takes_few_compilations(tmp_path: 
     places = ["blockIdx.y * TILE", "blockIdx.x * TILE", "row * k", "i * k"]
     tried = [change(edit(texts, old, f"({old} / no_such_name)")) for old in places]
     tried += [change(edit(texts, "i * k", "i * n")), change(edit(texts, "row * k + i", "(row * k + i + 1)"))]
+    bench.settle()
     before = bench.compilations
     found = bench.try_batch(tried)
     assert words(found) == ["refused"] * 4 + ["right", "same"]
@@ -319,3 +320,31 @@ def test_a_compiler_that_fails_in_haste_compiles_as_for_the_users_program(
     monkeypatch.setattr(programs, "run_nvrtc", unhurried)
     bench = bench_of(product(tmp_path, ("i * n + col", "i * k + col")), threads=1)
     assert words(bench.try_batch([change(edit(bench.texts, "i * k + col", "i * n + col"))])) == ["right"]
+
+
+def test_what_a_template_of_a_library_refuses_is_who_asked_for_it(tmp_path: Path) -> None:
+    """Its message is about the library's own line; without the place behind that the program would be halved."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "only.h").write_text(
+        "#pragma once\ntemplate <class T> struct Is { static const bool whole = false; };\n"
+        "template <> struct Is<int> { static const bool whole = true; };\n"
+        'template <class T> __device__ T only(T x) { static_assert(Is<T>::whole, "no whole number"); return x; }\n',
+        "utf-8",
+    )
+    card = product(
+        tmp_path,
+        ('#include "tile.h"', '#include "tile.h"\n#include <only.h>'),
+        ("i * n + col", "only(i * k) + col"),
+        ('source = "product.cu"', 'source = "product.cu"\ninclude_paths = ["library"]'),
+    )
+    bench = bench_of(card)
+    texts = bench.texts
+    bad = [change(edit(texts, "only(i * k)", f"only({new} * k)")) for new in ("i * 1.0f", "i * 2.0")]
+    good = [change(edit(texts, "i * k", new)) for new in ("i * n", "i + n", "k * n", "i * m", "m * k", "n * n")]
+    bench.settle()
+    before = bench.compilations
+    found = bench.try_batch([*bad, *good])
+    assert words(found)[:3] == ["refused", "refused", "right"] and "refused" not in words(found)[3:]
+    assert [one.reason for one in found[:2]] == 2 * [found[0].reason] and "no whole number" in found[0].reason
+    assert bench.compilations - before <= 3

@@ -13,7 +13,6 @@ _HEAD = re.compile(
     r"^(?P<file>[^\n]+?)\((?P<line>\d+)\): "
     r"(?P<kind>catastrophic error|internal error|error|warning|remark)(?: #(?P<number>[\w-]+))?: (?P<text>.*)$"
 )
-_SEEN_FROM = re.compile(r"at line (\d+) of \"?(.+?)\"?\s*$")
 # Why each overload of a library function does not fit: pages of them, none in the user's code.
 _CANDIDATE = re.compile(r"^[^\n]*/include/[^\n]*\(\d+\): note(?: #[\w-]+)?: ")
 # NVRTC reads name expressions as a file of its own; what is wrong there follows from what is wrong in the source.
@@ -28,6 +27,8 @@ _AT_END = re.compile(r"^At end of source: error: (.*)$", re.MULTILINE)
 _LAUNCHED_BY_KERNELS = re.compile(r"device-side kernel launch|kernel launch from __device__ or __global__ functions")
 _ITSELF = re.compile(r"#include file .* includes itself")
 _COUNT = re.compile(r"^\d+ (?:catastrophic )?errors? detected in the compilation of|^Compilation terminated\.")
+# Each line of what is instantiated around a message ends so; without a file: where the one before it is.
+_SEEN_FROM = re.compile(r" at line (?P<line>\d+)(?: of \"?(?P<file>[^\"]+)\"?)?$")
 _REMARK = re.compile(r'^Remark: The warnings can be suppressed with "-diag-suppress')
 
 
@@ -41,12 +42,14 @@ class Diagnostic:
     lines: tuple[str, ...]
 
     def places(self) -> Iterator[Place]:
-        """Where it is, then where what it is in was used."""
+        """Where it is, then where what it is in was used: each template that was asked for, the innermost first."""
         yield self.place
+        file = self.place.file
         for line in self.lines:
-            seen = _SEEN_FROM.search(line)
-            if seen:
-                yield Place(seen[2], int(seen[1]))
+            asked = _SEEN_FROM.search(line)
+            if asked is not None:
+                file = asked["file"] or file
+                yield Place(file, int(asked["line"]))
 
 
 def parse_log(log: str) -> tuple[Diagnostic, ...]:

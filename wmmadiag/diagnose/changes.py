@@ -95,3 +95,15 @@ def alike_at_the_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int
     while tail < most - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     return head, tail
+
+
+def impossible(change: Change, texts: Texts) -> str:
+    """Why a change cannot be made in texts, or ""."""
+    end: dict[str, int] = {}
+    for one in sorted(change.edits, key=lambda one: (one.file, one.start, one.end)):
+        if one.file not in texts:
+            return f"{one.file} is no file of {next(iter(texts))}"
+        if not end.get(one.file, 0) <= one.start <= one.end <= len(texts[one.file]):
+            return f"bytes {one.start} to {one.end} of {one.file} do not exist, or are changed twice"
+        end[one.file] = one.end
+    return "" if change.edits else "nothing is changed"

@@ -57,6 +57,10 @@ class Bench(Protocol):
     def cost_apart(self) -> float:
         """How much more a change costs that is compiled as a text of its own than one that shares a program."""
 
+    @property
+    def spread(self) -> int:
+        """How many times as many changes as usual are tried at once."""
+
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         """One outcome per change."""
 
@@ -155,7 +159,7 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
     waiting = _hinted(ranked, own, ledger.partly, apart)
     best = max(own.values(), default=0.0)
     total, right = sum(_likelihood(one, best) for one in waiting), 0.0
-    for size in _sizes():
+    for size in _sizes(bench.spread):
         if not waiting:
             break
         enough = most is not None and len(outcomes) >= most
@@ -264,8 +268,8 @@ def _likelihood(one: Ranked, best: float) -> float:
     return math.exp(max(one.score - best, -60.0))
 
 
-def _sizes() -> Iterator[int]:
+def _sizes(times: int) -> Iterator[int]:
     """Changes of each part of the trials."""
-    yield from PARTS
+    yield from (times * one for one in PARTS)
     while True:
-        yield PARTS[-1]
+        yield times * PARTS[-1]

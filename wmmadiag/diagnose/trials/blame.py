@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wmmadiag.compile.diagnostics import Diagnostic
 from wmmadiag.csource.edits import applied
@@ -48,9 +48,11 @@ def blame(errors: Sequence[Diagnostic], schemata: Schemata, texts: Texts) -> Bla
     unsaid: list[Diagnostic] = []
     named: set[Place] = set()
     for error in errors:
-        lines = schemata.lines.get(error.place.file)
-        if lines is None:
+        # A template of a library says what is wrong in its own file, and who asked for it behind that.
+        place = next((one for one in error.places() if one.file in schemata.lines), None)
+        if place is None:
             continue
+        error, lines = replace(error, place=place), schemata.lines[place.file]
         number = _NUMBER.search(error.message)
         key = int(number[1]) if number is not None else lines.own.get(error.place.line)
         if _FOLLOWS in error.message:

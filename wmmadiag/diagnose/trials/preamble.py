@@ -47,17 +47,6 @@ def preamble(tree: SourceTree, provided: Callable[[str], bool]) -> bytes:
     return b"".join(b"#include " + one + b"\n" for one in found)
 
 
-def hangs_on_order(tree: SourceTree) -> bool:
-    """Whether what stands before its headers may tell them or itself something: a condition, or a macro."""
-    for file in tree.files():
-        guard = {start for start, _ in _guard(file.data)}
-        last = max((one.start for one in file.directives if one.name == "include"), default=-1)
-        macros = (one.start for one in file.directives if one.name in ("define", "undef") and one.start < last)
-        if _conditions(file.data) or not guard.issuperset(macros):
-            return True
-    return False
-
-
 def unguarded(tree: SourceTree) -> list[ByteEdit]:
     """Edits that take away the condition around a source, which nothing of it includes again; its macro stays."""
     if tree.root.key in tree.targets.values():

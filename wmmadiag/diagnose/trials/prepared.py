@@ -22,7 +22,7 @@ from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import blank
 from wmmadiag.diagnose.changes import Texts
 from wmmadiag.diagnose.trials.copies import Definition, definition_of, whole_of
-from wmmadiag.diagnose.trials.preamble import hangs_on_order, preamble, unguarded
+from wmmadiag.diagnose.trials.preamble import preamble, unguarded
 from wmmadiag.errors import ConfigurationError
 
 
@@ -43,7 +43,6 @@ class Prepared:
     whole: Definition | None  # the same with what stands before it in its file; None where that cannot be copied
     preamble: bytes  # what may be read before the source, see `preamble`
     guard: Sequence[ByteEdit]  # what takes the guard around the source away
-    ordered: bool  # whether it may hang on the order of its headers, see `hangs_on_order`
     _built: Built
 
     @property
@@ -127,7 +126,6 @@ def prepare(path: Path, options: CompileOptions, entries: Sequence[str], texts: 
         whole,
         preamble(tree, lambda name: is_provided(name, tools)),
         unguarded(tree),
-        hangs_on_order(tree),
         built,
     )
 

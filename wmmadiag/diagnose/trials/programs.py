@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -20,13 +20,14 @@ from wmmadiag.compile.names import base_name
 from wmmadiag.compile.nvrtc import ENDED, NvrtcResult, run_nvrtc
 from wmmadiag.compile.precompiled import Folder, in_use, precompiling
 from wmmadiag.csource.edits import ByteEdit
-from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.changes import Change, impossible
 from wmmadiag.diagnose.trials.blame import blame
 from wmmadiag.diagnose.trials.compiled import Batch, Kernels, Program
 from wmmadiag.diagnose.trials.copies import Definition, copied, in_wrapper, own_texts, refused_copies
 from wmmadiag.diagnose.trials.holes import Hole, blamed
 from wmmadiag.diagnose.trials.holes import header as fillings
 from wmmadiag.diagnose.trials.holes import render as render_holes
+from wmmadiag.diagnose.trials.parts import DEAR_PTX
 from wmmadiag.diagnose.trials.preamble import PREAMBLE, STOP
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.rolling import Loops, rolled
@@ -38,6 +39,8 @@ from wmmadiag.ptx.ir import Module
 
 Level: TypeAlias = Literal["fast", "full"]
 """How much the compiler optimises: little, so that it is soon done; or as for the user's own program."""
+How: TypeAlias = tuple[Level, bool, bool, bool]
+"""How a program is compiled: `level`, `rolled`, `ahead`, `minimal`."""
 Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
 """What is changed of each file, by the path that messages show."""
 _FAST = "--Ofast-compile=min"
@@ -65,7 +68,8 @@ class Programs:
         level: of programs of one text.
         rolled: whether loops stay loops: alternatives in an unrolled loop are as many branches as it has rounds, and
             the compiler's time grows with all ways through them, to minutes.
-        minimal: whether the compiler leaves out what few kernels need.
+        dear: whether a compilation is much more work than what changes add to it.
+        minimal: whether the compiler leaves out what few kernels need; not where its refusal would be dear.
         ahead: whether headers that nothing changes are read first, see `preamble`.
         spares: whether programs of changes are worth unrolled loops where few alternatives are, see `rolling`; those
             with holes are.
@@ -77,9 +81,9 @@ class Programs:
         self.prepared = prepared
         self.level: Level = "fast"
         self.rolled = True
-        self.minimal: bool = like is None or like.minimal
+        self.dear: bool = len(prepared.own.ptx) > DEAR_PTX
+        self.minimal: bool = like.minimal if like is not None else not self.dear
         self.ahead: bool = like is None or like.ahead
-        self._compared = like is not None
         self.spares = False
         self.compilations = 0
         self.misleading: set[Change] = set()
@@ -87,9 +91,14 @@ class Programs:
         self._wrapped: bool | None = None
         self._folder: Folder = like._folder if like is not None else Folder()
         same = like is not None and like.prepared is prepared
-        self._unchanged: dict[tuple[Level, bool] | None, Program] = like._unchanged if like is not None and same else {}
+        self._unchanged: dict[How | None, Program] = like._unchanged if like is not None and same else {}
         self._loops: Loops | None = like._loops if like is not None and same else None
         self._directives = {file: directives(text) for file, text in prepared.texts.items()}
+
+    @property
+    def how(self) -> How:
+        """How a program is compiled from now on."""
+        return self.level, self.rolled, self.ahead, self.minimal
 
     def own(self) -> Program:
         """The source as it is, optimised as the user's own program.
@@ -106,7 +115,7 @@ class Programs:
             WmmadiagError: it does not compile, or cannot be emulated.
         """
         try:
-            return self._once((self.level, self.rolled), self._as_it_is)
+            return self._once(self.how, lambda: self._loaded(self._good({})))
         except WmmadiagError:
             if self.minimal:  # what is left out is used, or the compiler leaves out nothing
                 self.minimal = False
@@ -120,17 +129,8 @@ class Programs:
             self.level = "full"
             return self.plain()
 
-    def _as_it_is(self) -> Kernels:
-        """The source without a change; read behind its headers from now on where that makes another program."""
-        result = behind = self._good({})
-        if self.ahead and self.prepared.ordered and not self._compared:
-            self._compared, self.ahead = True, False
-            behind = self._good({})
-            self.ahead = dict(ptx_scan.bodies(result.ptx)) == dict(ptx_scan.bodies(behind.ptx))
-        return self._loaded(result if self.ahead else behind)
-
-    def _once(self, key: tuple[Level, bool] | None, made: Callable[[], Kernels]) -> Program:
-        """A program without a change, made once: how it is compiled, None as the user's own, says which."""
+    def _once(self, key: How | None, made: Callable[[], Kernels]) -> Program:
+        """A program without a change, made once; None: as the user's own."""
         if key not in self._unchanged:
             self._unchanged[key] = Program(made(), {})
         return self._unchanged[key]
@@ -246,7 +246,7 @@ class Programs:
         plain: list[Change] = []
         of_macros: list[Change] = []
         for change in changes:
-            problem = self._impossible(change)
+            problem = impossible(change, self.prepared.texts)
             if problem:
                 done.refused.append((change, problem))
             elif change.kind == "static" or change in self.misleading:
@@ -260,17 +260,6 @@ class Programs:
             if group:
                 waiting += self._attempt(group, done, two)
         return done
-
-    def _impossible(self, change: Change) -> str:
-        """Why a change cannot be made in the text, or ""."""
-        end: dict[str, int] = {}
-        for one in sorted(change.edits, key=lambda one: (one.file, one.start, one.end)):
-            if one.file not in self.prepared.texts:
-                return f"{one.file} is no file of {self.prepared.root}"
-            if not end.get(one.file, 0) <= one.start <= one.end <= len(self.prepared.texts[one.file]):
-                return f"bytes {one.start} to {one.end} of {one.file} do not exist, or are changed twice"
-            end[one.file] = one.end
-        return "" if change.edits else "nothing is changed"
 
     def _of_macros(self, change: Change) -> bool:
         return any(inside(self._directives.get(one.file, []), one.start, one.end) for one in change.edits)
@@ -298,6 +287,8 @@ class Programs:
             few = said.suspects - said.refused.keys() if len(said.suspects) <= _FEW else set()
             done.singles += [schemata.changes[key] for key in sorted(said.other_type | few)]
             gone = said.refused.keys() | said.other_type | few
+            if not gone and self._otherwise():
+                continue
             if not gone:
                 gone = said.suspects or set(number.values())
                 apart = tuple(schemata.changes[key] for key in sorted(gone))
@@ -307,6 +298,13 @@ class Programs:
                     later += [apart[: len(apart) // 2], apart[len(apart) // 2 :]]
             group = tuple(one for one, key in number.items() if key not in gone)
         return later
+
+    def _otherwise(self) -> bool:
+        """Whether programs are compiled otherwise from now on: as they were, the source as it is does not compile."""
+        before = self.how
+        with suppress(WmmadiagError):
+            self.plain()
+        return self.how != before
 
     def _good(self, edits: Edits) -> NvrtcResult:
         result = self._compiled(edits)

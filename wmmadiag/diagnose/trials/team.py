@@ -236,6 +236,7 @@ def answer(connection: Connection, folder: str) -> None:
             like = next((one for known, one in held if known.card == setting.card), None)
             with contextlib.suppress(WmmadiagError, OSError):
                 bench = TrialBench(setting, threads, like)
+                bench.settle()
             held = [*held, (setting, bench)][-_HELD:]
         connection.send(bench is not None)
 

@@ -13,24 +13,24 @@ from wmmadiag.diagnose.changes import Change, Texts, applied, together
 from wmmadiag.diagnose.trials.compiled import Kernels, Program
 from wmmadiag.diagnose.trials.complaints import complaints_left
 from wmmadiag.diagnose.trials.expected import expected_of
+from wmmadiag.diagnose.trials.haste import Plain, Unchanged
 from wmmadiag.diagnose.trials.holes import UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.parted import Ran, parted
-from wmmadiag.diagnose.trials.parts import SMALL_APART, cost_apart, packed, parts, selected
+from wmmadiag.diagnose.trials.parts import SMALL_APART, cost_apart, packed, parts, selected, spread
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
+from wmmadiag.diagnose.trials.stages import Stages
 from wmmadiag.diagnose.trials.team import Answer, Asked, Part, Setting, expect, processes, share, threads_each
-from wmmadiag.emulator.kernel import places
-from wmmadiag.emulator.trials import ElementRules, StagedLaunch, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.emulator.trials import ElementRules, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
-from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card import Card, Case
+from wmmadiag.subject.binding import BoundCase, bind
+from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.compiling import options_of
 from wmmadiag.subject.symbols import rendered_entries, rendered_macros
-from wmmadiag.subject.together import placed
 from wmmadiag.subject.verdict import expectation
 
 _SHARED = 48
@@ -64,20 +64,14 @@ class TrialBench:
         self.card, self.variant, self.case = setting.card, setting.variant, setting.case
         self._share = threads
         expect(setting, threads)
-        self._bound = bind(self.card, self.case, self.variant, seed=setting.seed, inputs=setting.inputs)
+        self._bound = self._bind(self.variant)
         entries = rendered_entries(self.card, self.case, self.variant)
         macros = rendered_macros(self.card, self.case, self.variant)
         options = options_of(self.card, setting.arch, entries, macros)
         self._made = self.variant.source or self.card.source, options, entries, setting.texts
         same = like is not None and like._made == self._made
         self._prepared: Prepared = like._prepared if like is not None and same else prepare(*self._made)
-        # The launches by their kernels' entries, and where arrays lie that are no arguments of theirs.
-        self._stages: Sequence[tuple[str, Launch, Sequence[tuple[int, int]]]] = [(entries[0], self._bound.launch, ())]
-        self._addresses: Mapping[int, int] | None = None
-        steps = self.card.derived.kernel.together if self.card.derived is not None else None
-        if steps is not None:
-            held = placed(steps, self._bound.launch, places)
-            self._stages, self._addresses = held.stages, held.addresses
+        self._stages = Stages(self.card, entries[0], self._bound.launch)
         values, judgements, _ = expectation(self._bound)
         self._expected = expected_of(self._bound, values, judgements)
         self._programs: Programs = Programs(self._prepared, like=like._programs if like is not None else None)
@@ -100,22 +94,15 @@ class TrialBench:
         if base.wrong.size:
             self._wrong = base.wrong
             self.reference = replace(base.result, mended=0, broken=0)
-        self._plain, self._base, self._plain_launch = own, base, launch
-        if not self._hasty():
-            self._programs.level = "full"
-            if not self._hasty():
-                self._programs.rolled = False
-        self._programs.spares = self._before(self._limits(1)).instructions > _DEAR
+        self._unchanged = Unchanged(self._programs, Plain(own, base, launch), self._based)
 
-    def _hasty(self) -> bool:
-        """Take the program made in haste for the plain one, if it is wrong in the same elements."""
-        made = self._programs.plain()
-        launch = self._launch(made.kernels)
-        base = launch.base(self._base_budget)
-        if not faithful(base.result, self.reference):
-            return False
-        self._plain, self._base, self._plain_launch = made, base, launch
-        return True
+    def _based(self, program: Program) -> Plain:
+        launch = self._launch(program.kernels)
+        return Plain(program, launch.base(self._base_budget), launch)
+
+    def settle(self) -> None:
+        """Find out how programs are compiled, if nothing was tried yet: that takes a compilation."""
+        self._programs.spares = self._before(self._limits(1)).instructions > _DEAR
 
     @property
     def _base_budget(self) -> int:
@@ -192,7 +179,12 @@ class TrialBench:
     @property
     def cost_apart(self) -> float:
         """How much more a change costs that is compiled as a text of its own than one that shares a program."""
-        return cost_apart(self.texts)
+        return cost_apart(self.texts, len(self._prepared.own.ptx))
+
+    @property
+    def spread(self) -> int:
+        """How many times as many changes as usual are worth a program."""
+        return spread(len(self._prepared.own.ptx))
 
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
         """Try changes, each alone.
@@ -206,7 +198,9 @@ class TrialBench:
             One outcome per change, in their order.
         """
         defers = defers and self.cost_apart > SMALL_APART
-        found = self._tried(list(parts(changes, looks, defers=defers, alone=self._deferred)), len(changes))
+        found = self._tried(
+            list(parts(changes, looks, times=self.spread, defers=defers, alone=self._deferred)), len(changes)
+        )
         self._deferred |= {change for change, one in found.items() if one.verdict == "deferred"}
         return [found[change] for change in changes]
 
@@ -235,6 +229,7 @@ class TrialBench:
 
     def try_part(self, part: Part) -> list[Outcome]:
         """Try changes together, in one program or each as a text of its own: one outcome per change, in their order."""
+        self.settle()
         limits = self._limits(part.looks)
         if part.pairs:
             return self._pairs([(part.changes[one], part.changes[other]) for one, other in part.pairs], part, limits)
@@ -279,8 +274,10 @@ class TrialBench:
         Args:
             checks: the engine's names of them.
         """
+        self.settle()
         some = [*parts(changes, 1), *packed(pairs)]
-        return complaints_left(self._programs, self._staged, self._plain, some, checks, self._base_budget)
+        plain, budget = self._unchanged.plain.program, self._base_budget
+        return complaints_left(self._programs, self._stages.of, plain, some, checks, budget)
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
         """Try other launches of the same source; everything is counted. One that does not end either costs little.
@@ -292,24 +289,30 @@ class TrialBench:
         limits = self._limits(0)
         if self.wrong_before is None:
             limits = replace(limits, budget=min(limits.budget, FOR_ALL))
+        kernels = self._unchanged.plain.program.kernels
         ran: dict[object, TrialResult] = {}  # several may come to the same extents
         outcomes = []
         for change in changes:
-            variant = replace(self.variant, launch=change.shape)
             try:
-                bound = bind(self.card, self.case, variant, seed=self.setting.seed, inputs=self.setting.inputs)
+                bound = self._bind(replace(self.variant, launch=change.shape))
                 extents = bound.launch.grid, bound.launch.block, bound.launch.shared_bytes
                 if extents not in ran:
-                    launch = self._launch(self._plain.kernels, bound.launch)
-                    ran[extents] = launch.run([0], limits, 1)[0]
+                    ran[extents] = self._launch(kernels, bound.launch).run([0], limits, 1)[0]
             except WmmadiagError as error:
                 outcomes.append(self._refused(change, error.message))
                 continue
             outcomes.append(outcome_of(change, ran[extents], self.reference, True, self.reference))
         return outcomes
 
+    def _bind(self, variant: Variant) -> BoundCase:
+        return bind(self.card, self.case, variant, seed=self.setting.seed, inputs=self.setting.inputs)
+
     def _together(self, changes: Sequence[Change], limits: TrialLimits) -> Ran:
         """Changes in as few programs as can be."""
+        ran = self._all(changes, limits)
+        return ran if ran.faithful or not self._unchanged.doubted() else self._all(changes, limits)
+
+    def _all(self, changes: Sequence[Change], limits: TrialLimits) -> Ran:
         batch = self._programs.batch(changes)
         ran = Ran({change: self._refused(change, message) for change, message in batch.refused}, batch.singles)
         for program in batch.programs:
@@ -345,6 +348,7 @@ class TrialBench:
 
     def try_sketch(self, sketch: Sketch) -> Filled:
         """Try what may stand in the holes of one program."""
+        self.settle()
         kernels, has = self._programs.with_holes(sketch.holes)
         wanted = sketch.wanted(has)
         if kernels is None or not wanted:
@@ -364,7 +368,7 @@ class TrialBench:
             launch = self._launch(made.kernels)
         except WmmadiagError as error:
             return self._refused(change, error.message)
-        launch.adopt(self._plain_launch)
+        launch.adopt(self._unchanged.plain.launch)
         result = staged(launch, [0], limits, 1)[0] if self.wrong_before is None else launch.run([0], limits, 1)[0]
         return outcome_of(change, result, self.reference, True, self._before(limits))
 
@@ -373,7 +377,7 @@ class TrialBench:
         if self.reference.end != "finished":
             return self.reference
         if limits.looks not in self._looked:
-            self._looked[limits.looks] = self._plain_launch.run([0], limits, 1)[0]
+            self._looked[limits.looks] = self._unchanged.plain.launch.run([0], limits, 1)[0]
         return self._looked[limits.looks]
 
     def _refused(self, change: Change | LaunchChange, message: str) -> Outcome:
@@ -382,18 +386,15 @@ class TrialBench:
     def _limits(self, looks: int) -> TrialLimits:
         """Where a program's own base is not known, the plain program's work counts."""
         limits = TrialLimits(budget=self.setting.budget, looks=looks)
-        if self._base.result.end != "finished":
+        base = self._unchanged.plain.base
+        if base.result.end != "finished":
             return limits
-        most = limits.times * self._base.result.instructions + limits.slack * len(self._base.instructions)
+        most = limits.times * base.result.instructions + limits.slack * len(base.instructions)
         return replace(limits, budget=most)
-
-    def _staged(self, kernels: Kernels, launch: Launch | None = None) -> list[StagedLaunch]:
-        """The launches of a program; `launch`: in place of the only one."""
-        return [StagedLaunch(kernels[entry], launch or own, cleared) for entry, own, cleared in self._stages]
 
     def _launch(self, kernels: Kernels, launch: Launch | None = None) -> TrialLaunch:
         rules = ElementRules(self._expected.value, self._expected.bound, self._expected.accepted, self._wrong)
         return TrialLaunch(
-            self._staged(kernels, launch), SELECTOR, self._expected.arrays, rules,
-            strays_pass=self._passing, addresses=self._addresses,
+            self._stages.of(kernels, launch), SELECTOR, self._expected.arrays, rules,
+            strays_pass=self._passing, addresses=self._stages.addresses,
         )  # fmt: skip
