@@ -105,7 +105,8 @@ def test_headers_stay_where_they_are_if_the_program_hangs_on_their_order(tmp_pat
     source = tmp_path / "product.cu"
     source.write_text(f"{before}#include <cuda_fp16.h>\n" + source.read_text("utf-8"), "utf-8")
     bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
-    changes = [change(edit(bench.texts, "col % STEP == 0", new)) for new in ("true", "col % (STEP + 0) == 0", "col % 3 == 0")]
+    others = ("true", "col % (STEP + 0) == 0", "col % 3 == 0")
+    changes = [change(edit(bench.texts, "col % STEP == 0", new)) for new in others]
     found = [one.verdict for one in bench.try_batch(changes)]
     assert (found, bench._programs.ahead) == (["right", "same", "worse"], ahead)
 
