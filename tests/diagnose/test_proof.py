@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from trial_changes import product
 
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source, parse
@@ -22,7 +23,7 @@ from wmmadiag.diagnose.proof import (
 )
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
-from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
+from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes, of_known_programs
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.team import Setting
@@ -188,6 +189,17 @@ def test_mixed_sizes_are_those_of_other_cases_one_at_a_time() -> None:
     mixed = mixed_sizes(cases, cases[1])
     assert [(one.name, one.symbols) for one in mixed] == [("wide with N=48", {"M": 32, "N": 48})]
     assert mixed_sizes(cases[:1], cases[0]) == []
+
+
+def test_tiles_that_a_program_is_made_of_are_not_mixed(tmp_path: Path) -> None:
+    """Sizes are; of a kernel of one program with any value, tiles would be, too."""
+    card = product(tmp_path, ('entry = "product"', 'entry = "product<{TM}, {TN}>"'))
+    sizes = {"a": {"TM": 8, "TN": 4, "K": 8}, "b": {"TM": 4, "TN": 8, "K": 24}}
+    cases = [Case(name, Place("k.toml", 1), symbols) for name, symbols in sizes.items()]
+    mixed = mixed_sizes(cases, cases[0])
+    assert {one.name for one in mixed} == {"a with TM=4", "a with TN=8", "a with K=24"}
+    kept = of_known_programs(card, card.variants[0], cases, mixed)
+    assert [one.name for one in kept] == ["a with K=24"]
 
 
 def test_a_pitch_goes_with_what_it_is_the_pitch_of() -> None:

@@ -20,7 +20,7 @@ from wmmadiag.diagnose.meeting import function_at, homes, lambda_at
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.sizes import further_sizes
+from wmmadiag.diagnose.sizes import further_sizes, of_known_programs
 from wmmadiag.diagnose.waste import wasted
 from wmmadiag.diagnose.watched import fresh
 from wmmadiag.ops.registry import OPERATIONS
@@ -186,7 +186,7 @@ def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirm
     if len({one.line for one in rivals}) < 2:
         return list(found)
     counts = {id(one): 0 for one in rivals}
-    for case in further_sizes(cases, cases[0]):
+    for case in of_known_programs(bench.card, bench.variant, cases, further_sizes(cases, cases[0])):
         passed = [one for one in rivals if passes(_used(bench, one), one.texts, case)]
         if 0 < len(passed) < len(rivals):
             for one in passed:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from wmmadiag.diagnose.frugal import overlaps
 from wmmadiag.diagnose.hard import overflows
 from wmmadiag.diagnose.idle import idle_blocks
-from wmmadiag.diagnose.sizes import mixed_sizes
+from wmmadiag.diagnose.sizes import mixed_sizes, of_known_programs
 from wmmadiag.diagnose.watched import blocks_of, fresh, watched
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -36,7 +36,8 @@ def frailty(bench: Workbench, cases: Sequence[Case], first: CaseRun, mended: Cas
 
 def wrong_size(bench: Workbench, cases: Sequence[Case], texts: Texts) -> str:
     """A size mixed of the cases' own that is wrong; "" for none."""
-    return next((case.name for case in mixed_sizes(cases, cases[0]) if passes(bench, texts, case) is False), "")
+    mixed = of_known_programs(bench.card, bench.variant, cases, mixed_sizes(cases, cases[0]))
+    return next((case.name for case in mixed if passes(bench, texts, case) is False), "")
 
 
 def passes(bench: Workbench, texts: Texts, case: Case) -> bool | None:

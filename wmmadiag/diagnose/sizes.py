@@ -8,9 +8,12 @@ not, the first one is what was meant. What is a pitch of a number goes with it: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from wmmadiag.subject.card import Case
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.subject.card import Card, Case, Variant
+from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 
 _MOST = 4
 _WIDER = 1.25
@@ -25,6 +28,21 @@ def further_sizes(cases: Sequence[Case], case: Case) -> list[Case]:
 def mixed_sizes(cases: Sequence[Case], case: Case) -> list[Case]:
     """The case with one of its numbers as another case has it: each value is one that the kernel is made for."""
     return _made(cases, case, (one for name in case.symbols for one in _others(cases, case, name)))
+
+
+def of_known_programs(card: Card, variant: Variant, cases: Sequence[Case], made: Iterable[Case]) -> Iterator[Case]:
+    """Of sizes that were made up those that are compiled as one of the cases is: tiles that a program is made of are
+    chosen together, and another mix of them may be none."""
+    known = {_program(card, variant, one) for one in cases}
+    for one in made:
+        with suppress(WmmadiagError):  # an entry that has no such size
+            if _program(card, variant, one) in known:
+                yield one
+
+
+def _program(card: Card, variant: Variant, case: Case) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    macros = rendered_macros(card, case, variant)
+    return rendered_entries(card, case, variant), tuple(sorted(macros.items()))
 
 
 def _made(cases: Sequence[Case], case: Case, varied: Iterable[tuple[str, int, Mapping[str, int]]]) -> list[Case]:

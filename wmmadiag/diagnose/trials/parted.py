@@ -6,9 +6,9 @@ compiler makes a value, to which an assignment is lost. Trials of the other chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol
 
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -25,7 +25,17 @@ class Ran:
 
 
 _PATIENCE = 2
-Run: TypeAlias = Callable[[Sequence[Change]], Ran]
+
+
+class Run(Protocol):
+    """Tries changes in as few programs as can be."""
+
+    def __call__(self, changes: Sequence[Change], anyway: bool, /) -> Ran:
+        """What became of them.
+
+        Args:
+            anyway: whether they are tried, too, in a program that is not faithful.
+        """
 
 
 def parted(changes: Sequence[Change], run: Run) -> Ran:
@@ -34,10 +44,11 @@ def parted(changes: Sequence[Change], run: Run) -> Ran:
     Where no quarter is faithful either, what differs is the kernel's own (an undefined value, a race): the whole
     stands.
     """
-    whole = run(changes)
-    if whole.faithful or len(changes) < 2:
+    few = len(changes) < 2
+    whole = run(changes, few)
+    if whole.faithful or few:
         return whole
-    return _halved(changes, run, _PATIENCE) or whole
+    return _halved(changes, run, _PATIENCE) or run(changes, True)
 
 
 def _halved(changes: Sequence[Change], run: Run, patience: int) -> Ran | None:
@@ -48,7 +59,7 @@ def _halved(changes: Sequence[Change], run: Run, patience: int) -> Ran | None:
     """
     middle = len(changes) // 2
     parts = [changes[:middle], changes[middle:]]
-    ran = [run(part) for part in parts]
+    ran = [run(part, False) for part in parts]
     left = _PATIENCE if any(one.faithful for one in ran) else patience - 1
     if not left:
         return None
@@ -59,7 +70,7 @@ def _halved(changes: Sequence[Change], run: Run, patience: int) -> Ran | None:
             held = Ran(alone=list(part), misleading=list(part))
         elif not one.faithful:
             within = _halved(part, run, left)
-            known, held = known or within is not None, within or one
+            known, held = known or within is not None, within or run(part, True)
         made.found |= held.found
         made.alone += held.alone
         made.misleading += held.misleading

@@ -105,8 +105,7 @@ class TrialBench:
         self._programs.spares = self._before(self._limits(1)).instructions > _DEAR
 
     @property
-    def _base_budget(self) -> int:
-        """Of a program that does what the kernel does, but is not as well optimised."""
+    def _base_budget(self) -> int:  # of a program that is not as well optimised
         given, own = self.setting.budget, self.reference
         return max(given, _SLOWER * own.instructions) if own.end == "finished" else given // _AGAIN
 
@@ -205,13 +204,13 @@ class TrialBench:
         return [found[change] for change in changes]
 
     def try_pairs(self, pairs: Sequence[tuple[Change, Change]]) -> list[Outcome]:
-        """Try two changes at once, as often as there are pairs: of all that is in one program any two are a trial.
+        """Try two changes at once: of all that is in one program any two are a trial.
 
         Args:
             pairs: of changes whose edits do not touch; those that share changes follow each other.
 
         Returns:
-            One outcome per pair, of both changes as one, in their order.
+            An outcome per pair, of both as one, in their order.
         """
         found = self._tried(list(packed(pairs)), len(pairs))
         return [found[together(*pair)] for pair in pairs]
@@ -236,7 +235,7 @@ class TrialBench:
         found: dict[Change, Outcome] = {}
         alone: Sequence[Change] = part.changes
         if not part.apart:
-            together = parted(part.changes, lambda some: self._together(some, limits))
+            together = parted(part.changes, lambda some, anyway: self._together(some, limits, anyway))
             found, alone = together.found, together.alone
             self._programs.misleading.update(together.misleading)
             if part.defers:
@@ -258,7 +257,7 @@ class TrialBench:
         found: dict[Change, Outcome] = {}
         for program in batch.programs:
             if inside := selected(program.changes, part):
-                found |= self._results(program.kernels, inside, limits)
+                found |= self._told(inside, *self._ran(program.kernels, list(inside), limits))
         for one, other in pairs:
             message = refused.get(one) or refused.get(other)
             found.setdefault(
@@ -307,40 +306,42 @@ class TrialBench:
     def _bind(self, variant: Variant) -> BoundCase:
         return bind(self.card, self.case, variant, seed=self.setting.seed, inputs=self.setting.inputs)
 
-    def _together(self, changes: Sequence[Change], limits: TrialLimits) -> Ran:
-        """Changes in as few programs as can be."""
-        ran = self._all(changes, limits)
-        return ran if ran.faithful or not self._unchanged.doubted() else self._all(changes, limits)
-
-    def _all(self, changes: Sequence[Change], limits: TrialLimits) -> Ran:
+    def _together(self, changes: Sequence[Change], limits: TrialLimits, anyway: bool) -> Ran:
+        """Changes in as few programs as can be; in one that is not faithful they are tried only if `anyway`."""
         batch = self._programs.batch(changes)
         ran = Ran({change: self._refused(change, message) for change, message in batch.refused}, batch.singles)
         for program in batch.programs:
-            found = self._results(program.kernels, program.changes, limits)
-            ran.found |= found
-            ran.faithful = ran.faithful and all(one.faithful for one in found.values())
+            before, results, true = self._ran(program.kernels, list(program.changes), limits, anyway)
+            ran.faithful = ran.faithful and true
+            if not ran.faithful and self._unchanged.doubted():  # all are compiled otherwise from now on
+                return self._together(changes, limits, anyway)
+            if not ran.faithful and not anyway:
+                break
+            ran.found |= self._told(program.changes, before, results, true)
         return ran
 
-    def _results(self, kernels: Kernels, changes: Mapping[int, Change], limits: TrialLimits) -> dict[Change, Outcome]:
-        """Run a program with each of some selectors."""
-        before, results, true = self._ran(kernels, list(changes), limits)
-        return {
-            change: outcome_of(change, result, self.reference, true, before)
-            for change, result in zip(changes.values(), results, strict=True)
-        }
+    def _told(
+        self, changes: Mapping[int, Change], before: TrialResult, results: Sequence[TrialResult], true: bool
+    ) -> dict[Change, Outcome]:
+        told = (outcome_of(*one, self.reference, true, before) for one in zip(changes.values(), results, strict=True))
+        return dict(zip(changes.values(), told, strict=True))
 
     def _ran(
-        self, kernels: Kernels, selectors: Sequence[int], limits: TrialLimits
+        self, kernels: Kernels, selectors: Sequence[int], limits: TrialLimits, anyway: bool = True
     ) -> tuple[TrialResult, list[TrialResult], bool]:
-        """A program without a change, with each of some selectors, and whether the first does what the kernel does."""
+        """A program without a change, with each of some selectors, and whether the first does what the kernel does.
+
+        Args:
+            anyway: also where it does not, as far as that is seen before the others run.
+        """
         launch = self._launch(kernels)
-        if self.reference.end == "finished":
-            own = launch.base(self._base_budget).result
-            before, *results = launch.run([0, *selectors], limits, self._share)
-        else:
+        if self.reference.end != "finished":
             before, *results = staged(launch, [0, *selectors], limits, self._share)
-            own = before
-        return before, results, faithful(own, self.reference)
+            return before, results, faithful(before, self.reference)
+        own = launch.base(self._base_budget).result
+        true = faithful(own, self.reference)
+        before, *results = launch.run([0, *selectors], limits, self._share) if true or anyway else [own]
+        return before, results, true
 
     def try_sketches(self, sketches: Sequence[Sketch]) -> list[Filled]:
         """Try what may stand in the holes of some sketches; one answer for each, in their order."""
