@@ -190,8 +190,8 @@ class TrialBench:
 
         Args:
             defers: what turns out to need a text of its own is "deferred" where that is dear.
-            looks: blocks with wrong elements that must be no better before a change is given up; more of them find a
-                change that mends one of several faults. 0: nothing is given up, every element is counted.
+            looks: blocks with wrong elements that must be no better before a change is given up: with more, one of
+                several faults is found. 0: nothing is given up, every element is counted.
 
         Returns:
             One outcome per change, in their order.
@@ -227,7 +227,7 @@ class TrialBench:
         return [*map(own, work)] if alone else share(self.setting, work, own, self.threads)
 
     def try_part(self, part: Part) -> list[Outcome]:
-        """Try changes together, in one program or each as a text of its own: one outcome per change, in their order."""
+        """Try changes in one program, or each as a text of its own: one outcome per change, in their order."""
         self.settle()
         limits = self._limits(part.looks)
         if part.pairs:
@@ -290,17 +290,16 @@ class TrialBench:
             limits = replace(limits, budget=min(limits.budget, FOR_ALL))
         kernels = self._unchanged.plain.program.kernels
         ran: dict[object, TrialResult] = {}  # several may come to the same extents
-        outcomes = []
+        outcomes: list[Outcome] = []
         for change in changes:
             try:
                 bound = self._bind(replace(self.variant, launch=change.shape))
                 extents = bound.launch.grid, bound.launch.block, bound.launch.shared_bytes
                 if extents not in ran:
                     ran[extents] = self._launch(kernels, bound.launch).run([0], limits, 1)[0]
+                outcomes.append(outcome_of(change, ran[extents], self.reference, True, self.reference))
             except WmmadiagError as error:
                 outcomes.append(self._refused(change, error.message))
-                continue
-            outcomes.append(outcome_of(change, ran[extents], self.reference, True, self.reference))
         return outcomes
 
     def _bind(self, variant: Variant) -> BoundCase:
