@@ -338,3 +338,28 @@ def test_a_number_may_be_called_as_an_array_is(tmp_path):
     names = [one.name for one in kernel.parameters]
     assert len(set(names)) == len(names)
     assert [one.own_name for one in kernel.parameters].count("w") == 2
+
+
+OTHER = (
+    TWO.replace("BODY", BOTH)
+    + """
+__global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+__global__ void first(const float* x, float* tmp, int n) { tmp[threadIdx.x] = x[threadIdx.x]; }
+__global__ void second(const float* tmp, float* y, int n) { y[threadIdx.x] = tmp[threadIdx.x]; }
+void other(const float* x, float* y, int n) {
+    float* tmp;
+    cudaMalloc(&tmp, 32 * sizeof(float));
+    first<<<1, 32>>>(x, tmp, n);
+    second<<<1, 32>>>(tmp, y, n);
+}
+void single(const float* x, float* y, int n) { twice<<<(n + 127) / 128, 128>>>(x, y, n); }
+"""
+)
+
+
+def test_what_else_a_source_launches_lies_beside_what_is_judged_as_a_whole(tmp_path):
+    assert whole(tmp_path, "", OTHER).beside == ("other", "twice")
+    assert whole(tmp_path, BOTH).beside == ()

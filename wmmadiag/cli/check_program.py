@@ -19,7 +19,7 @@ from wmmadiag.cli.arguments import definitions
 from wmmadiag.cli.own_comparison import (
     COMPILING,
     SOON,
-    Tried,
+    TriedRuns,
     called_otherwise,
     compares,
     launches,
@@ -60,7 +60,7 @@ class ProgramCheck:
     backwards: bool = False  # whether it says that something is wrong, and no more where its kernels do nothing
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
     otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
-    tried: Tried | None = None  # what was tried of it in other ways, if that was needed
+    tried: TriedRuns | None = None  # what was tried of it in other ways, if that was needed
     seconds: float = 0.0  # that it took
 
     @property
@@ -237,7 +237,7 @@ def check_program(
     if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
         left = max(limit, _ALL * limit - spent)
         made.tried = next((one.tried for one in earlier if one.tried is not None), None)
-        made.tried = made.tried or Tried(host_of(task.path, options))
+        made.tried = made.tried or TriedRuns(host_of(task.path, options))
         found = called_otherwise(task, own, spec, made.tried, limit, left, at_its_own=not made.result.ended)
         if found is not None:
             made.result, made.otherwise = found

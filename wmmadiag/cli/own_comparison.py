@@ -84,7 +84,7 @@ def launches(result: ProgramResult, kernel: str) -> bool:
 
 
 @dataclass
-class Tried:
+class TriedRuns:
     """What was tried of a program in other ways, for whichever of its kernels.
 
     Attributes:
@@ -97,7 +97,7 @@ class Tried:
 
 
 def called_otherwise(
-    task: Task, kernel: str, spec: ProgramSpec, tried: Tried, limit: float, left: float, *, at_its_own: bool
+    task: Task, kernel: str, spec: ProgramSpec, tried: TriedRuns, limit: float, left: float, *, at_its_own: bool
 ) -> tuple[ProgramResult, str] | None:
     """A run of the program that launches the kernel and is right by its own comparison, with what is other in words.
 

@@ -49,7 +49,7 @@ class Pace:
 
 
 @dataclass
-class Watch:
+class PaceWatch:
     """Looks at a program while it runs, and ends it when its time is over.
 
     Attributes:

@@ -18,7 +18,7 @@ from typing import Any
 from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.processes.life import end_group
 from wmmadiag.programs.build import BuiltProgram
-from wmmadiag.programs.pace import Watch
+from wmmadiag.programs.pace import PaceWatch
 from wmmadiag.programs.progress import SHARED_BYTES, Reached, spent_compiling
 from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.programs.start import anew, as_copy, may_copy
@@ -89,7 +89,7 @@ def run_program(
     Args:
         name, arguments: its `argv`.
         seconds: after which it is ended; 0: never.
-        compiling, early, advise: as of `wmmadiag.programs.pace.Watch`.
+        compiling, early, advise: as of `wmmadiag.programs.pace.PaceWatch`.
         quiet: what it prints is kept in the result, and it reads nothing.
         output: the file descriptor that takes the place of its standard output.
         copied: its process may be a copy of this one, which has run nothing else.
@@ -114,7 +114,7 @@ def run_program(
             if copied and not quiet and may_copy()
             else anew(words, handed, said if quiet else output, quiet=quiet)
         )
-        watch = Watch(process, shared.fileno(), seconds, compiling, early, advise)
+        watch = PaceWatch(process, shared.fileno(), seconds, compiling, early, advise)
         watch.begin()
         os.close(theirs)
         os.close(watched)

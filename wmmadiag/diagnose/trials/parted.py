@@ -27,7 +27,7 @@ class Ran:
 _PATIENCE = 2
 
 
-class Run(Protocol):
+class BatchRun(Protocol):
     """Tries changes in as few programs as can be."""
 
     def __call__(self, changes: Sequence[Change], anyway: bool, /) -> Ran:
@@ -38,7 +38,7 @@ class Run(Protocol):
         """
 
 
-def parted(changes: Sequence[Change], run: Run) -> Ran:
+def parted(changes: Sequence[Change], run: BatchRun) -> Ran:
     """Try changes together; where the program is not faithful, in halves, down to the changes that are to blame.
 
     Where no quarter is faithful either, what differs is the kernel's own (an undefined value, a race): the whole
@@ -51,7 +51,7 @@ def parted(changes: Sequence[Change], run: Run) -> Ran:
     return _halved(changes, run, _PATIENCE) or run(changes, True)
 
 
-def _halved(changes: Sequence[Change], run: Run, patience: int) -> Ran | None:
+def _halved(changes: Sequence[Change], run: BatchRun, patience: int) -> Ran | None:
     """The halves of what is not faithful; None where nothing of it is.
 
     Args:

@@ -15,6 +15,7 @@ from wmmadiag.diagnose.trials.complaints import complaints_left
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.haste import Plain, Unchanged
 from wmmadiag.diagnose.trials.holes import UNMADE, Filled, Sketch, selector
+from wmmadiag.diagnose.trials.launched import CaseLaunches
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.parted import Ran, parted
 from wmmadiag.diagnose.trials.parts import SMALL_APART, cost_apart, packed, parts, selected, spread
@@ -22,7 +23,6 @@ from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
-from wmmadiag.diagnose.trials.stages import Stages
 from wmmadiag.diagnose.trials.team import Answer, Asked, Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator.trials import ElementRules, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
@@ -71,7 +71,7 @@ class TrialBench:
         self._made = self.variant.source or self.card.source, options, entries, setting.texts
         same = like is not None and like._made == self._made
         self._prepared: Prepared = like._prepared if like is not None and same else prepare(*self._made)
-        self._stages = Stages(self.card, entries[0], self._bound.launch)
+        self._stages = CaseLaunches(self.card, entries[0], self._bound.launch)
         values, judgements, _ = expectation(self._bound)
         self._expected = expected_of(self._bound, values, judgements)
         self._programs: Programs = Programs(self._prepared, like=like._programs if like is not None else None)

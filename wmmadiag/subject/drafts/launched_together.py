@@ -50,8 +50,21 @@ def launched_together(source: GivenSource, host: HostRead | None = None) -> Sour
         if 1 < len(run.launches) <= _MOST and run.complete and _are_plain(run):
             found = _as_one(source, host, run, given)
             if found is not None:
-                return found
+                return found if entry else replace(found, beside=_beside(source, host, run))
     return None
+
+
+def _beside(source: GivenSource, host: HostRead, taken: HostRun) -> tuple[str, ...]:
+    """The other functions that launch several kernels, and kernels that neither of them launches."""
+    done = {one.kernel.name for one in taken.launches}
+    found: list[str] = []
+    for run, _ in _runs(source, host):
+        own = {one.kernel.name for one in run.launches}
+        if run.machine.root != "main" and 1 < len(run.launches) <= _MOST and run.complete and not own & done:
+            found.append(run.machine.root)
+            done |= own
+    every = dict.fromkeys(one.kernel.name for run in host.runs for one in run.launches)
+    return (*found, *(name for name in every if name not in done))
 
 
 def _runs(source: GivenSource, host: HostRead) -> Iterator[tuple[HostRun, SymbolValues]]:

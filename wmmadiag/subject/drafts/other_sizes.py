@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -19,6 +21,8 @@ from wmmadiag.subject.drafts.text import draft_text
 
 TILES = (64, 128, 256)
 EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
+_LEAVES_OUT = re.compile(r"(?<![\w.])([A-Za-z_]\w*) ?//? ?(\w+)(?![\w.(])")
+"""A size that is divided as it stands, in a card's expressions or in C++."""
 
 
 def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
@@ -31,7 +35,7 @@ def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
     seen = [dict(case.symbols) for case in card.cases]
     tiles = [(f"one tile of {'x'.join(sizes.values())}", drafted, {**given, **sizes}, TILES[0])
              for sizes in one_tile(drafted, given, kernel)]  # fmt: skip
-    for said, draft_, symbols, tile in (*tiles, *_other_sizes(drafted, given)):
+    for said, draft_, symbols, tile in (*tiles, *_other_sizes(drafted, given, kernel)):
         text = draft_text(draft_, card.path.name, card.path.stem, cases(draft_, symbols, tile=tile))
         other = parse_card(text, card.path, shown=f"card derived from {card.path}")
         if all(dict(case.symbols) in seen for case in other.cases):
@@ -56,13 +60,38 @@ def settings_in_code(drafted: CardDraft) -> Iterator[dict[str, str]]:
             yield {name: str(next(one[name] for one in reversed(usual) if name in one)) for name in chosen}
 
 
+def _whole(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel) -> dict[str, int]:
+    """The sizes that host code gives, rounded up where grid or kernel divides them and leaves a rest out: another
+    kernel of the source may be the one for them."""
+    named = {**kernel.named, **kernel.constants}
+    sizes = {one.parameter.name: one.value for one in drafted.arguments if one.value in drafted.usual}
+    parts = [found for axis in drafted.grid for found in _LEAVES_OUT.findall(axis)]
+    parts += [(sizes[name], tile) for name, tile in _LEAVES_OUT.findall(kernel.code) if name in sizes]
+    tiles: dict[str, list[int]] = {}
+    for name, text in parts:
+        tile = int(text) if text.isdecimal() else named.get(text)
+        if isinstance(tile, int) and tile > 0:
+            tiles.setdefault(name, []).append(tile)
+    found = {}
+    for name, some in tiles.items():
+        size, tile = drafted.usual.get(name), math.lcm(*some)
+        if isinstance(size, int) and size % tile and name not in given and name not in drafted.fixed:
+            found[name] = -(-size // tile) * tile
+    return found
+
+
 def _other_sizes(
-    drafted: CardDraft, given: Mapping[str, str]
+    drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel
 ) -> Iterator[tuple[str, CardDraft, Mapping[str, str], int]]:
     """(what is said of them, draft, symbols that are given, tile)."""
     for symbol, meaning in OPERATIONS[drafted.operation].single.items():
         if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:
             yield meaning, drafted, {**given, symbol: "1"}, TILES[0]
+    whole = _whole(drafted, given, kernel)
+    if whole:
+        said = " and ".join(f"{name} = {size}" for name, size in whole.items())
+        told = f"sizes of which nothing is left out ({said}), as host code that calls it with others may see to"
+        yield told, replace(drafted, usual={**drafted.usual, **whole}), given, TILES[0]
     for settings in settings_in_code(drafted):
         said = " and ".join(f"{name} = {value}" for name, value in settings.items())
         yield f"{said}, as the code has it", drafted, {**given, **settings}, TILES[0]

@@ -12,7 +12,7 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.together import placed
 
 
-class Stages:
+class CaseLaunches:
     """The launches by their kernels' entries, and where arrays lie that are no arguments of theirs.
 
     Args:
