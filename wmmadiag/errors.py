@@ -66,10 +66,12 @@ class SeveralKernelsError(ConfigurationError):
     Attributes:
         kernels: the names of those that may be meant.
         function: of the host function that launches all of them, or "".
+        beside: what the source launches besides: kernels, and host functions that launch several.
     """
 
     kernels: tuple[str, ...] = ()
     function: str = ""
+    beside: tuple[str, ...] = ()
 
 
 class CompileError(WmmadiagError):

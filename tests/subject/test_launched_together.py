@@ -363,3 +363,12 @@ void single(const float* x, float* y, int n) { twice<<<(n + 127) / 128, 128>>>(x
 def test_what_else_a_source_launches_lies_beside_what_is_judged_as_a_whole(tmp_path):
     assert whole(tmp_path, "", OTHER).beside == ("other", "twice")
     assert whole(tmp_path, BOTH).beside == ()
+
+
+def test_what_a_source_launches_besides_parts_is_judged_too(tmp_path, capsys):
+    """Nobody can say what `run` computes: its parts are judged, and what others launch is not passed over."""
+    path = tmp_path / "two.cu"
+    path.write_text(OTHER, "utf-8")
+    assert main(["check", str(path)]) != 0
+    told = capsys.readouterr().out
+    assert "--entry twice" in told and "--entry other" in told and "4 checks" in told

@@ -88,12 +88,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     outcomes: list[TaskOutcome] = []
     programs: list[ProgramCheck] = []
+    unjudged: list[str] = []
     for judged in check_all(tasks, jobs=args.jobs, progress=_progress(tasks, console)):
         outcome = judged if baseline is None else baseline.applied(judged)
         whole, guessed = None, False
         own_main = not (args.no_main or outcome.left) and args.backend == "emulator" and has_main(outcome.task.path)
-        if own_main and outcome.beside and outcome.code == UndecidedError.exit_code:
-            continue  # a guess of no use where its main has run
+        if _tells_nothing(outcome, own_main):
+            unjudged.append(str(outcome.task.options["entry"]))
+            continue
         if own_main and not outcome.beside:  # it is run once, under all checks
             console.progress(f"{outcome.task.path}: its own main")
             before = [one for one in programs if one.path == outcome.task.path]
@@ -117,6 +119,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if whole is not None and not outputs.to_stdout and not (args.quiet and not outcome.code):
             _print_program(programs, judged, args, console)
     console.clear()
+    _note_unjudged(unjudged, console)
     if len(outcomes) > 1 and not outputs.to_stdout:
         console.print(_summary(outcomes, known=baseline is not None))
     if left_out and not outputs.to_stdout:
@@ -130,6 +133,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
         write(args, outcomes, console)
         return exit_code([one for one in outcomes if one.error] or [replace(outcomes[0], code=0)])
     return exit_code(outcomes)
+
+
+def _tells_nothing(outcome: TaskOutcome, own_main: bool) -> bool:
+    """Whether what lies beside a kernel was not judged: a guess at it is of no use where its main has run."""
+    return outcome.beside and (bool(outcome.error) or (own_main and outcome.code == UndecidedError.exit_code))
+
+
+def _note_unjudged(entries: list[str], console: Console) -> None:
+    if entries:
+        named = ", ".join(dict.fromkeys(entries))
+        console.note(f"not judged, and launched by the source, too: {named}; --entry NAME says why")
 
 
 def _print_program(

@@ -153,12 +153,14 @@ def _each(outcome: TaskOutcome, progress: TaskProgress | None) -> Iterator[TaskO
         return
     task = outcome.task
     until = time.monotonic() + PATIENCE  # with what whoever takes the outcomes makes of them
-    for number, name in enumerate(outcome.several):
+    for number, name in enumerate((*outcome.several, *outcome.others[: MOST_KERNELS - len(outcome.several)])):
+        beside = name in outcome.others
         if number and time.monotonic() > until:
-            yield left_out(task, name)
+            yield replace(left_out(task, name), beside=beside)
         else:
             each = replace(task, options={**task.options, "entry": name})
-            yield from check_all([each], progress=progress, several=True)
+            for one in check_all([each], progress=progress, several=True):
+                yield replace(one, beside=one.beside or beside)
 
 
 def _beside(task: Task, progress: TaskProgress | None) -> TaskOutcome:
@@ -262,7 +264,7 @@ def _run_task(task: Task, progress: TaskProgress | None, key: str | None) -> Tas
             **task.options,
         )
     except SeveralKernelsError as error:
-        return TaskOutcome(task, error=str(error), code=error.exit_code, several=error.kernels)
+        return TaskOutcome(task, error=str(error), code=error.exit_code, several=error.kernels, others=error.beside)
     except WmmadiagError as error:
         return TaskOutcome(task, error=str(error), code=error.exit_code, asked=isinstance(error, QuestionError))
     found = _diagnoses(task, report, forward) if task.diagnose else ()

@@ -32,9 +32,9 @@ class TaskOutcome:
     """A report, or the error in its place, as text, with its exit code; `recorded` where the task asks for it.
 
     `cached`: nothing ran; it is the result of an earlier run of the same kernel. `several`: nothing ran, since the
-    source has these kernels, and one is checked at a time. `asked`: the error is a question that an option answers.
-    `beside`: it is of a kernel that the source launches besides the one that was taken. `left`: nobody named the
-    kernel, and the source's others took so long that it was not checked.
+    source has these kernels, and one is checked at a time; `others`: what it launches besides. `asked`: the error is a
+    question that an option answers. `beside`: it is of a kernel that the source launches besides the one that was
+    taken. `left`: nobody named the kernel, and the source's others took so long that it was not checked.
     """
 
     task: Task
@@ -45,6 +45,7 @@ class TaskOutcome:
     diagnoses: tuple[Diagnosis, ...] = ()
     cached: bool = False
     several: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     asked: bool = False
     beside: bool = False
     left: bool = False

@@ -125,7 +125,7 @@ def _together(source: GivenSource) -> Card | None:
             return None
         if named or len(parts) == 1:
             raise
-        raise several_parts(source.path, kernel.entry, _names(parts)) from None
+        raise several_parts(source.path, kernel.entry, _names(parts), kernel.beside) from None
     said = bool(options.computes) and not options.formulas
     sure = not said and card.derived is not None and not card.derived.doubt and not card.derived.near
     if named or sure or (len(parts) == 1 and kernel.together.own) or right_alternative(card) is not None:
@@ -135,7 +135,7 @@ def _together(source: GivenSource) -> Card | None:
     # What somebody says of a source's kernels is said of what they compute together, if none of them does so alone.
     if options.computes and not any(_is_right_alone(source.of(one)) for one in _names(parts)):
         return card
-    raise several_parts(source.path, kernel.entry, _names(parts))
+    raise several_parts(source.path, kernel.entry, _names(parts), kernel.beside)
 
 
 def _names(parts: Sequence[str]) -> list[str]:

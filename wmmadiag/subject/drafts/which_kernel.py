@@ -57,8 +57,12 @@ def several_instantiations(path: Path, names: Sequence[str]) -> SeveralKernelsEr
     return error
 
 
-def several_parts(path: Path, function: str, names: Sequence[str]) -> SeveralKernelsError:
-    """What to raise where nobody can say what a host function computes by several kernels."""
+def several_parts(path: Path, function: str, names: Sequence[str], beside: Sequence[str]) -> SeveralKernelsError:
+    """What to raise where nobody can say what a host function computes by several kernels.
+
+    Args:
+        beside: what the source launches besides.
+    """
     listed = "\n".join(f"  {name}" for name in names)
     error = SeveralKernelsError(
         f"{path}: what '{function}' computes by several kernels fits no operation",
@@ -66,7 +70,7 @@ def several_parts(path: Path, function: str, names: Sequence[str]) -> SeveralKer
         hint=f"name one, --entry {shlex.quote(names[0])}, or say what they compute together: --entry {function} "
         "--computes OP",
     )
-    error.kernels, error.function = tuple(names), function
+    error.kernels, error.function, error.beside = tuple(names), function, tuple(beside)
     return error
 
 
