@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import wmmadiag
+from wmmadiag.api import check
 from wmmadiag.hostcode.program import read_program
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.guards import tiling
@@ -177,3 +180,15 @@ def test_a_slice_begins_at_a_multiple_of_what_host_code_rounds_it_to(tmp_path, p
     path.write_text(PARTS.replace("PART", part))
     kernel = read_kernel(GivenSource(path, SubjectOptions()))
     assert kernel.tiling.guards["K"] == 1 and kernel.tiling.covered == covered
+
+
+def test_a_number_of_tiles_that_the_kernel_is_given_is_rounded_up_like_a_grid(tmp_path):
+    """What guards the last tile is judged without a mask, which hides what lies behind the end, too."""
+    text = (Path(__file__).parents[1] / "reading" / "unseen31" / "flash.cu").read_text("utf-8")
+    source = tmp_path / "flash.cu"
+    source.write_text(text, "utf-8")
+    report = check(source)
+    tail = next(case for case in report.cases if case.case == "tail")
+    assert report.status == "passed" and tail.symbols["S"] % tail.symbols["Bc"] and not tail.symbols["causal"]
+    source.write_text(text.replace("min(Bc, N - Bc * j)", "Bc"), "utf-8")
+    assert check(source).status == "undecided"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
 
 from wmmadiag.hostcode import terms
@@ -12,6 +13,8 @@ from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import Meanings
 from wmmadiag.subject.drafts.model import TODO, CardDraft
+
+_TILES = re.compile(r"ceil_div\((\w+), (\w+)\)")
 
 
 def note_facts(result: CardDraft, kernel: SourceKernel, meant: Meanings, spoken: Collection[str]) -> None:
@@ -43,13 +46,18 @@ def note_facts(result: CardDraft, kernel: SourceKernel, meant: Meanings, spoken:
 
 
 def _guards(result: CardDraft, kernel: SourceKernel) -> None:
-    """The extents that the kernel compares indices with, of those that the grid rounds up."""
+    """The extents that the kernel compares indices with, of those that the grid rounds up, or a number of tiles that
+    the kernel is given."""
     rounded = {name for text in result.grid for name in names_in(text) if "ceil_div" in text}
+    counted = _counted(result)
     for argument in result.arguments:
         name = argument.parameter.own_name
         step = kernel.tiling.guards.get(name) or kernel.tiling.guards.get(argument.parameter.name)
         if step and argument.value in rounded and argument.value.isidentifier():
             result.guarded[argument.value] = step
+        elif step and argument.value in counted and counted[argument.value] % step == 0:
+            result.guarded[argument.value] = step
+            result.tiles.setdefault(argument.value, []).append(counted[argument.value])
     result.rounded_up |= rounded - result.guarded.keys()
     over = set().union(*map(names_in, result.grid))
     for argument in result.arguments:  # the depth of a product
@@ -59,6 +67,18 @@ def _guards(result: CardDraft, kernel: SourceKernel) -> None:
         if own and step and tile and step % tile:
             result.guarded[argument.value] = step
             result.tiles.setdefault(argument.value, []).append(tile)
+
+
+def _counted(result: CardDraft) -> dict[str, int]:
+    """Extents of which the kernel is given the number of tiles, rounded up, with the tile."""
+    known = {**result.usual, **{name: int(text) for name, text in result.fixed.items() if text.isdecimal()}}
+    found = {}
+    for one in result.arguments:
+        parts = _TILES.fullmatch(one.value)
+        tile = (int(parts[2]) if parts[2].isdecimal() else known.get(parts[2])) if parts is not None else None
+        if parts is not None and isinstance(tile, int) and tile > 1:
+            found[parts[1]] = tile
+    return found
 
 
 def _divided(result: CardDraft, term: Term) -> None:

@@ -61,7 +61,9 @@ def cases(
         values = _case(draft, name, table, used, tile, given)
         if all(values != other for _, other in found):
             found.append((name, values))
-    ragged = _ragged(draft, found[-1][1] if found else {}, given)
+    # A mask hides what lies behind the end, too: what guards that is seen without one.
+    last = next((values for name, values in reversed(found) if name != _MASKED), {})
+    ragged = _ragged(draft, last, given)
     every = [*found, (RAGGED, ragged)] if ragged else found
     if found and (other := _in_other_shape(draft, given, tile, batched)):
         every = [*every, (OTHER_SHAPE, other)]
