@@ -51,7 +51,8 @@ class Unchanged:
     def doubted(self) -> bool:
         """A program with changes does else than the kernel: whether all are compiled otherwise from now on."""
         before, self._trusted = self._programs.how, False
-        return self.plain is not None and self._programs.how != before
+        self._plain = self.plain  # made now, if it was not: that finds out how programs are compiled
+        return self._programs.how != before
 
 
 def _hurried(programs: Programs, own: Plain, run: Callable[[Program], Plain]) -> Plain:

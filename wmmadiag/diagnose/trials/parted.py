@@ -63,15 +63,20 @@ def _halved(changes: Sequence[Change], run: BatchRun, patience: int) -> Ran | No
     left = _PATIENCE if any(one.faithful for one in ran) else patience - 1
     if not left:
         return None
-    made, known = Ran(), left == _PATIENCE
-    for part, one in zip(parts, ran, strict=True):
+    within = [
+        None if one.faithful or len(part) == 1 else _halved(part, run, left)
+        for part, one in zip(parts, ran, strict=True)
+    ]
+    if left < _PATIENCE and not any(within):
+        return None
+    made = Ran()
+    for part, one, parted_again in zip(parts, ran, within, strict=True):
         held = one
         if not one.faithful and len(part) == 1:
             held = Ran(alone=list(part), misleading=list(part))
         elif not one.faithful:
-            within = _halved(part, run, left)
-            known, held = known or within is not None, within or run(part, True)
+            held = parted_again or run(part, True)
         made.found |= held.found
         made.alone += held.alone
         made.misleading += held.misleading
-    return made if known else None
+    return made
