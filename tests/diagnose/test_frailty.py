@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose import mending
 from wmmadiag.diagnose.bypassed import bypassed
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.confirm import confirmed
+from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.engine import case_bench
 from wmmadiag.diagnose.frailty import wrong_size
 from wmmadiag.diagnose.idle import idle_blocks
@@ -112,7 +113,7 @@ def test_a_size_of_another_case_tells_what_is_right_by_chance(tmp_path: Path) ->
     right = SOURCE.replace("blocks - blocks + 1", "blocks - blocks")
     chance = right.replace("y[0] = s", "y[0] = blocks == 4 && n != 96 ? 0.0f : s")
     wrong = [wrong_size(bench, bench.cases(), {bench.source.resolve(): text}) for text in (right, chance)]
-    assert wrong == ["", "four with N=200"]
+    assert wrong == [("", False), ("four with N=200", False)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,18 @@ def test_a_size_that_the_operation_does_not_have_is_no_size_that_is_wrong(
     bench = bench_in(tmp_path, card, first)
     right = SOURCE.replace("blocks - blocks + 1", "blocks - blocks")
     leaves = right.replace("y[0] = s", "y[0] = blocks == 4 && n != 96 ? x[n + 4096] : s")
-    assert wrong_size(bench, bench.cases(), {bench.source.resolve(): leaves}) == wrong
+    assert wrong_size(bench, bench.cases(), {bench.source.resolve(): leaves}) == (wrong, False)
+
+
+def test_a_size_of_another_program_speaks_against_proof_and_ends_no_search(tmp_path: Path) -> None:
+    """What is compiled for each size is another program with another mix of them, which may be no kernel at all."""
+    bench = bench_in(tmp_path, CARD + 'macros = { OWN = "{N}{G}" }\n')
+    right = SOURCE.replace("blocks - blocks + 1", "blocks - blocks")
+    chance = right.replace("y[0] = s", "y[0] = blocks == 4 && n != 96 ? 0.0f : s")
+    unfit, unmade = wrong_size(bench, bench.cases(), {bench.source.resolve(): chance})
+    assert (unfit, unmade) == ("four with N=200", True)
+    held = Confirmed(cast(Tried, None), {}, (), 0.0, unfit=unfit)
+    assert held.weak and not replace(held, unmade=True).weak
 
 
 def made(*reads: tuple[int, int], stores: tuple[int, ...]) -> Watch:

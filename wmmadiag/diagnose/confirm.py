@@ -20,7 +20,7 @@ from wmmadiag.diagnose.meeting import function_at, homes, lambda_at
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.sizes import further_sizes, of_known_programs
+from wmmadiag.diagnose.sizes import further_sizes
 from wmmadiag.diagnose.waste import wasted
 from wmmadiag.diagnose.watched import fresh
 from wmmadiag.ops.registry import OPERATIONS
@@ -57,6 +57,7 @@ class Confirmed:
     shape: LaunchShape | None = None  # of a changed launch; None for the card's
     frail: str = ""  # why it may only hide what is wrong, see `frailty`; "" for no reason
     unfit: str = ""  # a size mixed of the cases' own that is wrong with it; "" for none
+    unmade: bool = False  # whether that size is of a program that no case is compiled as: it may be no kernel at all
     waste: tuple[str, ...] = ()  # what it does for nothing, where that was asked, see `waste`
 
     @property
@@ -72,7 +73,7 @@ class Confirmed:
     @property
     def weak(self) -> bool:
         """Right or not, what is neither frail nor unfit goes before it."""
-        return bool(self.frail or self.unfit)
+        return bool(self.frail or (self.unfit and not self.unmade))
 
     @property
     def lanes_meet(self) -> bool:
@@ -129,7 +130,8 @@ def confirmed(
             held = Confirmed(one, changed, runs, score, tuple(others))
             if held.right:
                 why = frailty(bench, cases, baseline[cases[0].name], runs[0], changed)
-                held = replace(held, frail=why, unfit=wrong_size(bench, cases, changed))
+                unfit, unmade = wrong_size(bench, cases, changed)
+                held = replace(held, frail=why, unfit=unfit, unmade=unmade)
             found.append(held)
             if held.right and not held.lanes_meet:
                 break
@@ -186,7 +188,7 @@ def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirm
     if len({one.line for one in rivals}) < 2:
         return list(found)
     counts = {id(one): 0 for one in rivals}
-    for case in of_known_programs(bench.card, bench.variant, cases, further_sizes(cases, cases[0])):
+    for case in further_sizes(cases, cases[0]):
         passed = [one for one in rivals if passes(_used(bench, one), one.texts, case)]
         if 0 < len(passed) < len(rivals):
             for one in passed:

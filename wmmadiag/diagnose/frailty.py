@@ -34,10 +34,14 @@ def frailty(bench: Workbench, cases: Sequence[Case], first: CaseRun, mended: Cas
     return _shared_otherwise(first, mended)
 
 
-def wrong_size(bench: Workbench, cases: Sequence[Case], texts: Texts) -> str:
-    """A size mixed of the cases' own that is wrong; "" for none."""
-    mixed = of_known_programs(bench.card, bench.variant, cases, mixed_sizes(cases, cases[0]))
-    return next((case.name for case in mixed if passes(bench, texts, case) is False), "")
+def wrong_size(bench: Workbench, cases: Sequence[Case], texts: Texts) -> tuple[str, bool]:
+    """A size mixed of the cases' own that is wrong, "" for none, and whether it is of a program that no case is
+    compiled as; one that is not goes before it."""
+    mixed = mixed_sizes(cases, cases[0])
+    known = list(of_known_programs(bench.card, bench.variant, cases, mixed))
+    ordered = [*known, *(one for one in mixed if one not in known)]
+    wrong = next((one for one in ordered if passes(bench, texts, one) is False), None)
+    return (wrong.name, wrong not in known) if wrong is not None else ("", False)
 
 
 def passes(bench: Workbench, texts: Texts, case: Case) -> bool | None:
