@@ -6,7 +6,8 @@ import pytest
 
 import wmmadiag
 from wmmadiag.cli.main import main
-from wmmadiag.gate.batch import check_all, plan
+from wmmadiag.gate import batch, beside
+from wmmadiag.gate.batch import check_all, exit_code, plan
 
 TEMPLATED = """
 #include <mma.h>
@@ -144,3 +145,24 @@ def test_a_bug_of_ours_costs_one_instantiation(tmp_path, monkeypatch):
     assert first.code == 0
     (said,) = assumptions(first)
     assert said.startswith("not judged: gemm<false>, ") and "out of its depth" in said
+
+
+def test_a_kernel_for_which_there_is_no_time_is_not_passed_over(tmp_path, monkeypatch):
+    """Whether all is right must not hang on the clock."""
+    source = tmp_path / "two.cu"
+    source.write_text(
+        "__global__ void add(const float* x, const float* y, float* out, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = x[i] + y[i]; }\n"
+        "__global__ void relu(const float* x, float* out, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = fmaxf(x[i], 0.0f); }\n"
+        "void one(const float* x, const float* y, float* z, int n) { add<<<(n + 127) / 128, 128>>>(x, y, z, n); }\n"
+        "void two(const float* x, float* z, int n) { relu<<<(n + 127) / 128, 128>>>(x, z, n); }\n",
+        "utf-8",
+    )
+    (task,) = plan([source], [None], None, None, {})
+    assert exit_code(list(check_all([task]))) == 0
+    for room in (batch, beside):
+        monkeypatch.setattr(room, "PATIENCE", -1.0)
+    found = list(check_all([task]))
+    assert [one.left for one in found] == [False, True] and exit_code(found) == 3
+    assert "--entry relu` checks it alone" in found[1].error

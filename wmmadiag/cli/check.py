@@ -136,8 +136,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _tells_nothing(outcome: TaskOutcome, own_main: bool) -> bool:
-    """Whether what lies beside a kernel was not judged: a guess at it is of no use where its main has run."""
-    return outcome.beside and (bool(outcome.error) or (own_main and outcome.code == UndecidedError.exit_code))
+    """Whether what lies beside a kernel was not judged: a guess at it is of no use where its main has run. What there
+    was no time for is not passed over: whether all is right would hang on the clock."""
+    if not outcome.beside or outcome.left:
+        return False
+    return bool(outcome.error) or (own_main and outcome.code == UndecidedError.exit_code)
 
 
 def _note_unjudged(entries: list[str], console: Console) -> None:

@@ -39,9 +39,10 @@ def with_those_beside(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcom
     """
     every = [outcome, *_kernels(outcome, run)]
     for one in every[1:]:
-        if one.error:
+        if one.error and not one.left:
             every[0] = _saying(every[0], f"not judged: {_entry(one)}, {_why(one)}")
-    for one in (every[0], *(one for one in every[1:] if not one.error)):
+    # What there was no time for stays an outcome: whether all is right must not hang on the clock.
+    for one in (every[0], *(one for one in every[1:] if one.left or not one.error)):
         yield from _with_instantiations(one, run)
 
 
@@ -132,8 +133,6 @@ def _entry(outcome: TaskOutcome) -> str:
 
 def _why(outcome: TaskOutcome) -> str:
     """Why it is not right, or not judged, in a few words."""
-    if outcome.left:
-        return "for want of time"
     if outcome.report is None:
         return outcome.error.splitlines()[0].rpartition(": ")[2]
     case = next((one for one in outcome.report.cases if one.status != "passed"), None)
