@@ -21,6 +21,7 @@ from wmmadiag.subject.drafts.text import draft_text
 
 TILES = (64, 128, 256)
 EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
+_LARGEST = 512  # what a size is divided by and more is no tile
 _LEAVES_OUT = re.compile(r"(?<![\w.])([A-Za-z_]\w*) ?//? ?(\w+)(?![\w.(])")
 """A size that is divided as it stands, in a card's expressions or in C++."""
 
@@ -70,12 +71,14 @@ def _whole(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel) -
     tiles: dict[str, list[int]] = {}
     for name, text in parts:
         tile = int(text) if text.isdecimal() else named.get(text)
-        if isinstance(tile, int) and tile > 0:
+        if isinstance(tile, int) and 0 < tile <= _LARGEST:
             tiles.setdefault(name, []).append(tile)
     found = {}
     for name, some in tiles.items():
         size, tile = drafted.usual.get(name), math.lcm(*some)
-        if isinstance(size, int) and size % tile and name not in given and name not in drafted.fixed:
+        if tile > _LARGEST or name in given or name in drafted.fixed:
+            continue
+        if isinstance(size, int) and size % tile:
             found[name] = -(-size // tile) * tile
     return found
 
