@@ -103,35 +103,3 @@ def test_says_which_wait_would_have_covered_it(tmp_path):
     assert seen and all("wait_group 1" in f.hint and "2 groups" in f.message for f in seen), seen
     (one, *_) = run(FLAGGED["wait leaves the group in flight"])
     assert "wait_group 0" in one.hint
-
-
-@pytest.mark.parametrize(("name", "text"), [
-    ("no wait", 'asm volatile("cp.async.wait_group 0;" ::: "memory"); __syncthreads();'),
-    ("wait leaves the group in flight", 'asm volatile("cp.async.wait_group 0;" ::: "memory");'),
-])  # fmt: skip
-def test_the_suggested_statement_mends_it(name, text, tmp_path):
-    from run_checks import run_checks
-
-    from wmmadiag import emulator
-    from wmmadiag.checks import native_names, select
-    from wmmadiag.compile.driver import compile_source
-    from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.emulator import EmulatorOptions
-    from wmmadiag.launch import Launch
-
-    checks = select("async,races")
-    path = tmp_path / "kernel.cu"
-
-    def launch(source):
-        path.write_text(source)
-        ptx = compile_source(path, CompileOptions(arch="sm_80")).ptx
-        kernel = emulator.load(ptx, options=EmulatorOptions(checks=native_names(checks), threads=1))
-        arrays = (np.zeros(64, np.float32), np.ones(2048, np.float32))
-        return run_checks(kernel, Launch((1, 1, 1), (64, 1, 1), arrays, 0, ("out", "x")), checks)
-
-    source = SOURCE.format(body=FLAGGED[name].replace("; ", ";\n"))
-    (seen, *_) = launch(source)
-    assert seen.suggested is not None and seen.suggested.text == text
-    lines = source.split("\n")
-    lines.insert(seen.suggested.line - 1, text)
-    assert launch("\n".join(lines)) == ()

@@ -54,14 +54,14 @@ def test_programs_find_the_outcome():
     [
         (b"", "is empty"),
         (b"\x00\xff", "no JSON"),
-        (b'{"format_version": 7, "kernels": [', "cut off"),
+        (b'{"format_version": 8, "kernels": [', "cut off"),
         (b"[]", "no report of wmmadiag"),
         (b'{"a": 1}', "no report of wmmadiag"),
-        (b'{"format_version": 3}', "version 3; this wmmadiag reads version 7"),
+        (b'{"format_version": 3}', "version 3; this wmmadiag reads version 8"),
         (b'{"format_version": 99}', "version 99"),
         (b'{"format_version": "x"}', "version x"),
-        (b'{"format_version": 7}', "missing required field `kernels`"),
-        (b'{"format_version": 7, "kernels": [{"report": {"name": []}}]}', "at kernels[0].report.name"),
+        (b'{"format_version": 8}', "missing required field `kernels`"),
+        (b'{"format_version": 8, "kernels": [{"report": {"name": []}}]}', "at kernels[0].report.name"),
     ],
 )
 def test_damaged_files_are_refused_in_words(data, words):

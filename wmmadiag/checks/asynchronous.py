@@ -20,15 +20,9 @@ Good:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from wmmadiag.checks.barrier_place import places
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
-from wmmadiag.checks.source_lines import structure_of
-from wmmadiag.place import Place
-from wmmadiag.results.model import SuggestedLine
 
 _VERBS = {"in-flight-read": "reads", "in-flight-write": "writes"}
 
@@ -59,14 +53,6 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         why, hint = f"it was issued after {waited}", "wait for it before this line"
     if raw["kind"] == "in-flight-write":
         hint = "wait for the copies, then a barrier, before this memory is used again"
-    suggested = None
-    if state == 2 and pending >= 0 and wait_pc >= 0:
-        suggested = _after(user_line(context, wait_pc), _WAIT.format(age - 1))
-    elif state == 0:
-        needed = places(context.kernel, raw["other_pc"], raw["pc"], "cp.async wait")
-        if needed and needed[0].insert is not None:
-            barrier = "" if own else " __syncthreads();"
-            suggested = replace(needed[0].insert, text=_WAIT.format(0) + barrier)
     return Finding(
         "async",
         raw["kind"],
@@ -81,18 +67,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         ),
         hint,
         ((raw["pc"], raw["other_pc"]),),
-        suggested,
     )
-
-
-_WAIT = 'asm volatile("cp.async.wait_group {};" ::: "memory");'
-
-
-def _after(wait: Place, text: str) -> SuggestedLine | None:
-    """Behind the wait, where the source has room for a statement."""
-    source = structure_of(wait.file)
-    line = source.after(wait.line) if source is not None and wait.line else 0
-    return SuggestedLine(wait.file, line, "before", text) if line else None
 
 
 CHECK = Check(

@@ -114,8 +114,7 @@ def _kept_away(context: Context, pc: int) -> tuple[Place | None, bool, bool]:
     above = flow.parting(block)
     if above is None:
         return None, False, False
-    loops = any(block in loop.body and above in loop.body and set(flow.successors[above]) - loop.body
-                for loop in flow.loops)  # fmt: skip
+    loops = any(block in loop and above in loop and set(flow.successors[above]) - loop for loop in flow.loops)
     exits = flow.control_after_exit[block] <= Among.BLOCK
     return user_line(context, flow.last(above)), loops, exits
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from wmmadiag.place import Place
-from wmmadiag.results.model import SuggestedLine
 
 
 class Level(str, Enum):
@@ -38,5 +37,4 @@ class Finding:
     hint: str = ""  # the next step
     # program counters of the two instructions of a pair; several where the compiler copied the lines
     pairs: tuple[tuple[int, int], ...] = ()
-    suggested: SuggestedLine | None = None  # a statement that would mend it, where the evidence says which and where
     fragment: bool = False  # it is a whole fragment's access, not one thread's

@@ -30,23 +30,12 @@ class SharedBy(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """A natural loop: its `header` dominates every block of `body`; `latches` go back to the header."""
-
-    header: int
-    latches: tuple[int, ...]
-    body: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Flow:
     """Control flow over basic blocks."""
 
     starts: tuple[int, ...]  # first program counter of each block, ascending; and, last, the number of operations
     successors: tuple[tuple[int, ...], ...]  # of each block
-    dominator: tuple[int, ...]  # the immediate dominator of each block; the entry's is itself
-    post_dominator: tuple[int | None, ...]  # the immediate post-dominator, or None where only the end is
-    loops: tuple[Loop, ...]  # natural loops, the innermost of nested ones first
+    loops: tuple[frozenset[int], ...]  # the blocks of each natural loop, whose header dominates them
     control: tuple[SharedBy, ...]  # among which threads each block is reached together
     control_after_exit: tuple[
         SharedBy, ...
@@ -128,7 +117,7 @@ def _flow(kernel: LoweredKernel) -> Flow:
         lambda b: SharedBy.BLOCK if b in early else _branch_level(nodes, starts, levels, b),
     )
     return Flow(
-        starts, tuple(successors), tuple(dominator), post_dominator, _loops(successors, dominator), control, after_exit,
+        starts, tuple(successors), _loops(successors, dominator), control, after_exit,
         tuple(map(frozenset, dependences)), tuple(_branch_level(nodes, starts, levels, b) for b in range(count)),
     )  # fmt: skip
 
@@ -197,7 +186,7 @@ def _control_dependences(successors: Sequence[Sequence[int]], post_dominator: Se
     return result
 
 
-def _loops(successors: Sequence[Sequence[int]], dominator: Sequence[int]) -> tuple[Loop, ...]:
+def _loops(successors: Sequence[Sequence[int]], dominator: Sequence[int]) -> tuple[frozenset[int], ...]:
     predecessors: dict[int, list[int]] = {}
     for block, row in enumerate(successors):
         for successor in row:
@@ -215,8 +204,8 @@ def _loops(successors: Sequence[Sequence[int]], dominator: Sequence[int]) -> tup
             if block not in body and dominator[block] >= 0:
                 body.add(block)
                 stack += predecessors.get(block, ())
-        loops.append(Loop(header, tuple(ends), frozenset(body)))
-    return tuple(sorted(loops, key=lambda loop: (len(loop.body), loop.header)))
+        loops.append(frozenset(body))
+    return tuple(loops)
 
 
 def dominates(dominator: Sequence[int], above: int, below: int) -> bool:

@@ -15,8 +15,7 @@ Initialising and invalidating an mbarrier are writes of it: who arrives at it or
 made, and who ends it or makes it anew, that the others are through with it. The other order is undefined, so that no
 run is needed to show an error.
 
-Where a barrier is missing, the finding says after which line and before which, from the control flow of both accesses:
-on every way between them, where all threads pass, at the end of a loop's body when the way goes round the loop. Several
+Where a barrier is missing, the finding names both accesses; `wmmadiag diagnose` tries where it must stand. Several
 warps or blocks that store different values to one element at one line need elements of their own, not a barrier. A flag
 orders what came before the writer's `__threadfence()` or release, for those who pass a fence, a barrier or an acquire
 after they have read it. Between blocks of a launch that needs no order (no buffer is both read and written) only stores
@@ -37,19 +36,15 @@ Good:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wmmadiag.checks.barrier_place import BarrierPlace, missing_barriers
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
-from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.checks.validated import is_guess, is_validated
 from wmmadiag.emulator.decoded import BLOCK_SCOPE
 from wmmadiag.place import Place, own_place
 from wmmadiag.ptx.ir import Special
-from wmmadiag.results.model import SuggestedLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +60,6 @@ _BARRIER = "put __syncthreads() between the two, where every thread of the block
 _LANES = "put __syncwarp() between the two"
 _SEVERAL = "__syncthreads() instead where blocks have several warps"
 _WARP = 32  # threads
-_APART = (
-    "the two stand in code that only some threads reach, where no __syncthreads() may stand: move a barrier out of it, "
-    "or let both sides meet at a named barrier (bar.sync id, threads)"
-)
-_UNDER = (
-    "the `if` of line {line} may be entered by some threads alone, where no __syncthreads() may stand: end it after "
-    "line {after}, put __syncthreads() there, and begin it again"
-)
 _BLOCKS = "only atomics with __threadfence(), or two launches, order blocks"
 _ACQUIRE = "put __threadfence() (or __threadfence_block() within a block) behind the loop that waits for the flag"
 _SCOPE = "use the form without _block (scope device, .gpu): only that counts between blocks"
@@ -173,12 +160,11 @@ def _described(raw: Raw, context: Context) -> Finding | None:
         finding = _narrow_fences(finding, context)
     if place == other and raw["kind"].endswith("write-same"):
         return _same_work(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
-    needed = missing_barriers(context.kernel, finding)
-    if needed:
-        return _with_places(finding, needed)
-    if raw["pc"] == raw["other_pc"] and raw["kind"].endswith("write-write") and not raw["kind"].startswith("lanes"):
-        return _same_elements(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
-    return finding if raw["kind"].startswith(("blocks", "lanes")) else _apart(finding)
+    whose = "block" if raw["kind"].startswith("blocks") else "warp"
+    once = whose == "block" or raw["pass"] == raw["other_pass"]  # in another pass, another one of a loop's
+    if once and raw["pc"] == raw["other_pc"] and raw["kind"] in ("write-write", "blocks-write-write"):
+        return _same_elements(finding, array, whose)
+    return finding
 
 
 def _updates(raw: Raw, context: Context) -> str:
@@ -252,46 +238,13 @@ def _same_work(finding: Finding, array: str, whose: str) -> Finding:
 
 def _without_fence(finding: Finding, raw: Raw) -> Finding:
     """A flag that is passed on, but nothing makes what came before it visible."""
-    call = "__threadfence();" if raw["space"] == "global" else "__threadfence_block();"
+    call = "__threadfence()" if raw["space"] == "global" else "__threadfence_block()"
     earlier = finding.other if raw["values"][0] and finding.other is not None else finding.place
-    source = structure_of(earlier.file)
-    line = source.after(earlier.line) if source is not None else 0
     return replace(
         finding,
         message=finding.message.replace("no barrier orders them", "a flag passes between them, but no fence before it"),
-        hint=f"put {call.rstrip(';')} after line {earlier.line}, before the flag is set, and one behind the wait",
-        suggested=SuggestedLine(earlier.file, line, "before", call) if line else None,
+        hint=f"put {call} after line {earlier.line}, before the flag is set, and one behind the wait",
     )
-
-
-def _apart(finding: Finding) -> Finding:
-    """Between the two no place is left in the program: in the source there is one, or only some threads reach them.
-
-    The compiler joins branches that no barrier parts.
-    """
-    one, other = finding.place, finding.other or finding.place
-    source = structure_of(one.file) if one.file == other.file else None
-    if source is None:
-        return finding
-    lines = sorted((one.line, other.line))
-    if source.on_two_sides(*lines):
-        return replace(finding, hint=_APART)
-    if source.branches_of(*lines) or source.loop_end(lines) or not (line := source.between(*lines)):
-        return finding
-    insert = SuggestedLine(one.file, line, "before", "__syncthreads();")
-    return replace(finding, hint=f"put __syncthreads() after line {lines[0]}, before line {lines[1]}", suggested=insert)
-
-
-def _with_places(finding: Finding, needed: Sequence[BarrierPlace]) -> Finding:
-    """The finding with the place of the missing barrier in words and as data."""
-    first = needed[0]
-    source = structure_of(first.insert.file) if first.some_exited and first.insert is not None else None
-    held = source.branches_of(first.insert.line) if source is not None and first.insert is not None else ()
-    if held and not held[0].after_return and first.text == "__syncthreads();":
-        return replace(finding, hint=_UNDER.format(line=held[0].owner, after=first.after))
-    exited = "; threads that have returned before it do not count there" if first.some_exited else ""
-    words = "; and ".join(dict.fromkeys(one.words() for one in needed))
-    return replace(finding, hint=words + exited, suggested=first.insert)
 
 
 def _line(other: Place, place: Place) -> str:

@@ -116,7 +116,6 @@ def reported(finding: Finding) -> ReportedFinding:
         count=finding.count,
         detail=(*finding.detail, *_callers(finding.place), *_callers(finding.other)),
         hint=finding.hint,
-        suggested=finding.suggested,
     )
 
 

@@ -182,7 +182,7 @@ def take_record(
     if "findings" in record:
         where = _where(record)
         for one in record["findings"]:
-            _add(records, ReportedFinding(**{**one, "detail": tuple(one["detail"]), "suggested": None}), where)
+            _add(records, ReportedFinding(**{**one, "detail": tuple(one["detail"])}), where)
     elif "check" in record:
         place = f"{record['file']}:{record['line']}" if record["file"] else ""
         if record.get("frames"):

@@ -3,6 +3,7 @@
 `FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`. 3: `wmmadiag.results.run.Run` around several kernels.
 4: causes have names, readings and the work that they took; "reproduced" and hypotheses are gone. 5: kernels `beside`.
 6: `instantiations` beside the one of the report. 7: causes have no `instead`, which was always empty.
+8: findings have no `suggested` line, which no report showed: a diagnosis tries where a statement must stand.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from wmmadiag.compare.observation import Observation
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 
 Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
 
@@ -63,22 +64,6 @@ class Overwritten:
 
 
 @dataclass(frozen=True, slots=True)
-class SuggestedLine:
-    """A statement to insert into the user's source.
-
-    Attributes:
-        file, line: where it goes, 1-based.
-        where: before or after that line.
-        text: the statement, "__syncthreads();".
-    """
-
-    file: str
-    line: int
-    where: Literal["before", "after"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class ReportedFinding:
     """What a check found: one cause at one place, however often it happened.
 
@@ -90,7 +75,6 @@ class ReportedFinding:
         count: how often it happened.
         detail: further lines.
         hint: the next step.
-        suggested: a statement that would mend it, where the evidence says which and where.
     """
 
     check: str
@@ -102,7 +86,6 @@ class ReportedFinding:
     count: int = 1
     detail: tuple[str, ...] = ()
     hint: str = ""
-    suggested: SuggestedLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
