@@ -36,6 +36,26 @@ def test_styles_of_launches(tmp_path, host, grid, shared):
     assert [told(one) for one in launch.arguments[3:]] == ["m", "n", "k"]
 
 
+@pytest.mark.parametrize(
+    ("given", "shape"),
+    [("{2, 3, 4}", "struct Shape { int m, n, k; };"),
+     ("Shape(2, 3)", "struct Shape { int m, n, k; Shape(int m, int n) : m(m), n(n) { k = m + 2; } };")],
+    ids=["braces", "a constructor"],
+)  # fmt: skip
+def test_an_object_is_made_where_it_is_passed(tmp_path, given, shape):
+    text = (
+        KERNEL
+        + shape
+        + (
+            "void run(half* a, float* c, const Shape& s) {"
+            " mm<64, half><<<dim3(s.n, s.m, s.k), 128>>>(a, a, c, s.m, s.n, s.k); }\n"
+            "int main() { half* a; float* c; run(a, c, " + given + "); }\n"
+        )
+    )
+    ((launch, machine),) = launched(tmp_path, text)
+    assert shown(launch, machine)[1] == ["3", "2", "4"]
+
+
 def test_the_same_name_in_two_functions_is_two_numbers(tmp_path):
     text = KERNEL + (
         "void one(half* a, float* c, int n) { const int BM = 32; mm<BM, half><<<n / BM, 64>>>(a, a, c, n, n, n); }\n"

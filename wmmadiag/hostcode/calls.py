@@ -12,6 +12,7 @@ from wmmadiag.hostcode.classes import (
     chosen_class,
     class_scope,
     constructed,
+    from_braces,
     static_member,
     with_members,
 )
@@ -67,13 +68,8 @@ def call(machine: Machine, node: Node, scope: Scope) -> Value:
     if isinstance(target, Closure):
         values = argument_values(machine, node, scope)
         return run_closure(machine, target, values, _cells(machine, node, scope))
-    if isinstance(target, FunctionName):
-        values = argument_values(machine, node, scope)
-        found = _overload(target.found, len(values), len(target.arguments))
-        if found is not None:
-            return run_function(
-                machine, found, values, target.arguments, scope, _cells(machine, node, scope), target.this
-            )
+    if isinstance(target, FunctionName) and (answer := _called(machine, node, target, scope)) is not None:
+        return answer
     if isinstance(target, Unknown | TypeName | FunctionName):
         name = plain_name(scope.source.words(called))
         model = function_of(name)
@@ -87,6 +83,24 @@ def call(machine: Machine, node: Node, scope: Scope) -> Value:
             kind = type_text(machine, called, scope)
             return constructed(machine, kind, argument_values(machine, node, scope), scope, node)
     return unknown_call(machine, node, scope)
+
+
+def _called(machine: Machine, node: Node, target: FunctionName, scope: Scope) -> Value | None:
+    """What a function of the program returns, or a constructor makes; None where none takes so many arguments."""
+    values = argument_values(machine, node, scope)
+    if _constructs(target):
+        return constructed(machine, target.found[0].function.name, values, scope, node)
+    found = _overload(target.found, len(values), len(target.arguments))
+    if found is None:
+        return None
+    return run_function(machine, found, values, target.arguments, scope, _cells(machine, node, scope), target.this)
+
+
+def _constructs(called: FunctionName) -> bool:
+    """Whether what is called is a constructor: `Shape(2, 3)` as a value of its own."""
+    return bool(called.found) and all(
+        one.function.scope.rpartition("::")[2].partition("<")[0] == one.function.name for one in called.found
+    )
 
 
 def unknown_call(machine: Machine, node: Node, scope: Scope) -> Value:
@@ -242,7 +256,7 @@ def _bind(
                 continue
             value = values[index]
             if parameter.pointers == 0 and isinstance(value, Items) and not parameter.dimensions:
-                value = constructed(machine, kind, [value], scope, None, braces=True)
+                value = from_braces(machine, kind, value, scope)
         elif parameter.value is not None:
             value = evaluate(machine, parameter.value, scope)
         else:

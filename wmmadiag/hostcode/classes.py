@@ -114,6 +114,14 @@ def constructed(
     return _object(machine, chosen_class(found, own), own, values, scope)
 
 
+def from_braces(machine: Machine, kind: str, items: Items, scope: Scope) -> Value:
+    """What `{2, 3}` makes that is passed for a parameter: an object's members, or elements."""
+    named = any(one.type.startswith(".") for one in items.cells)
+    head = split_template(resolved_type(machine, kind, scope))[0].rpartition("::")[2]
+    values = [one.value for one in items.cells] if head in machine.program.classes and not named else [items]
+    return constructed(machine, kind, values, scope, None, braces=True)
+
+
 def chosen_class(found: Sequence[Class], kind: str) -> Class:
     """The specialisation with these very arguments, else the template."""
     own = plain(kind)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wmmadiag.csource.nodes import Node, bare
 from wmmadiag.csource.variables import Variable
-from wmmadiag.hostcode.classes import bind_parameters, constructed
+from wmmadiag.hostcode.classes import bind_parameters, from_braces
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.events import HostLaunch
 from wmmadiag.hostcode.expressions import argument_values
@@ -151,7 +151,7 @@ def _passed(machine: Machine, kernel: KernelName, index: int, value: Value) -> V
     parameter = parameters[index]
     if isinstance(value, Items) and not parameter.pointers:
         scope = Scope(machine.program.kernels(plain_name(kernel.name))[0].source)
-        return constructed(machine, parameter.type, [value], scope, None, braces=True)
+        return from_braces(machine, parameter.type, value, scope)
     if isinstance(value, Term):
         return converted(value, parameter.type)
     if isinstance(value, Pointer) and parameter.pointers == 1 and bytes_of(plain(parameter.type)):

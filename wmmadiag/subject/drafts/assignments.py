@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, islice, permutations, product
 
 from wmmadiag.hostcode import terms
@@ -42,10 +42,12 @@ class Assignment:
     constants: Mapping[str, str]  # of one constant several, "M N K"
     layouts: Mapping[str, str]  # the axes of roles, "HSK"
     hides: bool | None = None  # whether what is not 0 in a mask hides; None where there is none
+    # spellings of the operation's settings for numbers, by the parameter's name
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def meaning(self) -> str:
         """In words: "dY is b, tokens is K"."""
-        every = {**self.roles, **self.extents, **self.symbols, **self.constants}
+        every = {**self.roles, **self.extents, **self.settings, **self.symbols, **self.constants}
         said = [f"{name} is {meant}" for name, meant in every.items()]
         said += [f"{role} has the axes {axes}" for role, axes in self.layouts.items()]
         if self.hides is not None:
@@ -190,12 +192,16 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
     words |= {name: one.spellings.split() for name, one in known.packed.items()}
     own = {name: (words[role] or [role])[0] for name, role in meant.roles.items()}
     own |= {name: (known.extents[symbol].split() or [symbol])[0] for name, symbol in meant.extents.items()}
+    own |= meant.settings
     # By no letter alone: of that name are fragments, too.
     constants = {max([*known.extents[symbol].split(), symbol], key=len): _number(kernel, name)
                  for name, symbols in meant.constants.items() for symbol in symbols.split()}  # fmt: skip
     machine = kernel.machine
-    if machine is not None and meant.symbols:
-        names = {name: [(known.extents[symbol].split() or [symbol])[0]] for name, symbol in meant.symbols.items()}
+    names = {name: [(known.extents[symbol].split() or [symbol])[0]] for name, symbol in meant.symbols.items()}
+    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
+        if parameter.name in meant.settings and isinstance(value, Term) and value.op == "symbol":
+            names[value.args[0]] = [meant.settings[parameter.name]]
+    if machine is not None and names:
         machine = replace(machine, names={**machine.names, **names})
     renamed = replace(
         kernel,

@@ -12,11 +12,12 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.given_source import GivenSource
-from wmmadiag.subject.drafts.guess import folded, value_for
+from wmmadiag.subject.drafts.guess import value_for
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import meanings
 from wmmadiag.subject.drafts.model import TODO, CardDraft
+from wmmadiag.subject.drafts.strangers import dialects
 
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 _THREADS, _ELEMENTS = (256, 128, 64), (4096, 1024, 256)  # of a block; of dynamic shared memory
@@ -36,11 +37,7 @@ def completed(source: GivenSource, kernel: SourceKernel, operation: str) -> Iter
 
 def _in_dialects(kernel: SourceKernel, operation: str) -> Iterator[tuple[str, SourceKernel]]:
     """The kernel with its numbers by other names, where those that it has mean something else together."""
-    numbers = {folded(one.name): one for one in kernel.parameters if not one.pointer}
-    for dialect in OPERATIONS[operation].dialects:
-        if not dialect.keys() <= numbers.keys():
-            continue
-        meant = {numbers[name].name: spelling for name, spelling in dialect.items()}
+    for meant in dialects(kernel, operation):
         machine = kernel.machine
         if machine is not None:
             pairs = zip(kernel.parameters, kernel.passed, strict=True)

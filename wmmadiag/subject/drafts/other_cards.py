@@ -14,13 +14,15 @@ from wmmadiag.subject.drafts.copies import is_copy
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.recognise import against, by_code
+from wmmadiag.subject.drafts.strangers import in_dialects, meant_strangers
 from wmmadiag.subject.drafts.tried_meanings import adding, card_of
 
 
 def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
     """Cards of the same kernel and operation by which numbers that host code passes are other extents, in words."""
     derived = card.derivation
-    source, several = GivenSource(card.path, derived.options), (reassignments, permutations_of_names)
+    source = GivenSource(card.path, derived.options)
+    several = (in_dialects, meant_strangers, reassignments, permutations_of_names)
     for meant in (one for each in several for one in each(derived.kernel, derived.draft)):
         for kernel in (derived.kernel, *adding(derived.kernel)):
             with contextlib.suppress(WmmadiagError):

@@ -103,9 +103,12 @@ def _other_sizes(
             yield f"{symbol} = {value}", drafted, {**given, symbol: str(value)}, TILES[0]
     for tile in TILES[1:]:
         yield f"sizes that are multiples of {tile}", drafted, given, tile
+    known = OPERATIONS[drafted.operation]
+    apart = {*known.parameters}.union(*known.apart)  # rows and columns of a filter are told apart in any kernel
     square: dict[Number, set[str]] = {}
     for symbol, usual in drafted.usual.items():
-        square.setdefault(usual, set()).add(symbol)
+        if symbol not in apart:
+            square.setdefault(usual, set()).add(symbol)
     groups = [names for names in square.values() if len(names) > 1]
     if groups:
         yield (

@@ -251,7 +251,9 @@ def _case(
         for symbol, one in parameters.items()
         if draft.computes.get(symbol) == symbol and one.drafted
     }
-    counts = {symbol: int(text) for symbol, text in drafted.items() if parameters[symbol].kind == "int"}
+    # Those of two axes differ in all but the first case, whatever the source has: one in the other's place shows.
+    kinds = ("int",) if first else ("int", "count")
+    counts = {symbol: int(text) for symbol, text in drafted.items() if parameters[symbol].kind in kinds}
     numbers |= counts
     firm = set(draft.fixed) | set(given)
     hold(draft, numbers, firm, draft.facts)
@@ -358,7 +360,7 @@ def _told_by_numbers(draft: CardDraft, name: str, numbers: dict[str, int]) -> No
     if squares and {"Sq", "Skv"} <= taken:
         numbers["Skv"] = 2 * numbers["S"]
     for pair, value in known.apart.items():
-        if set(pair) <= taken and not {*draft.usual, *draft.fixed} & set(pair):
+        if set(pair) <= taken and not {*draft.fixed} & set(pair):
             numbers[pair[1]] = value
     for role, symbol in known.counted_by.items():
         same = known.symbols.get(symbol)
