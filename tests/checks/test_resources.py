@@ -11,10 +11,8 @@ from run_checks import run_checks
 import wmmadiag
 from wmmadiag import emulator
 from wmmadiag.checks.finding import Level
-from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Context, select
 from wmmadiag.checks.resources import function_name, inspect
-from wmmadiag.compile.ask.questions import AskedSource
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.origin import remember_resources
 from wmmadiag.emulator.extents import NamedExtents
@@ -52,41 +50,9 @@ def test_look_alike(tmp_path: Path, text: str, shared: int) -> None:
     assert _run(tmp_path, text, shared) == []
 
 
-def test_launch_lines() -> None:
-    text = (
-        "// k<<<1, 1>>>();\nint kk;\nk <float, 4> <<<1, 2>>>(a);\nother<<<1, 1>>>();\n/* k<<<2,\n2>>> */ k<<<a, b>>>();"
-    )
-    assert HostCalls(AskedSource(text, "k.cu"), "k").lines == [3, 6]
-
-
 def test_function_names() -> None:
     assert function_name("_Z1kILi2EEvPf") == "k"
     assert function_name("plain") == "plain"
-
-
-@pytest.mark.parametrize(
-    ("opt_in", "expected"),
-    [
-        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, 50 * 1024);", ["small-opt-in"]),
-        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, KB * 64);", []),
-        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);", []),
-        ("cudaFuncSetAttribute(other, cudaFuncAttributeMaxDynamicSharedMemorySize, 50 * 1024);", []),
-        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributePreferredSharedMemoryCarveout, 50);", []),
-    ],
-)
-def test_what_is_opted_in_to(tmp_path: Path, opt_in: str, expected: list[str]) -> None:
-    text = f"#define KB 1024\n{_KERNEL}{_LAUNCH}void set(int bytes) {{ {opt_in} }}\n"
-    assert [kind for kind, _, _ in _run(tmp_path, text, 65536)] == expected
-
-
-@pytest.mark.parametrize(("bytes_launched", "expected"), [("50 * KB", []), ("64 * KB", ["small-opt-in"])])
-def test_a_source_that_launches_with_what_it_opts_in_to_is_consistent(
-    tmp_path: Path, bytes_launched: str, expected: list[str]
-) -> None:
-    launch = f"void go(float *p) {{ k<2><<<1, 32, {bytes_launched}>>>(p); }}\n"
-    opt_in = "cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, 50 * 1024);"
-    text = f"#define KB 1024\n{_KERNEL}{launch}void set() {{ {opt_in} }}\n"
-    assert [kind for kind, _, _ in _run(tmp_path, text, 65536)] == expected
 
 
 @pytest.mark.parametrize(

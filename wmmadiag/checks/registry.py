@@ -19,7 +19,6 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask.questions import AskedSource
     from wmmadiag.compile.model import Resources
     from wmmadiag.emulator import EmulatedKernel
     from wmmadiag.emulator.extents import NamedExtents
@@ -42,8 +41,6 @@ class Context:
     written: Mapping[int, Words] = field(default_factory=dict)
     finished: bool = True  # whether the run came to its end
     resources: Resources | None = None  # what ptxas said of the kernel, if it was asked
-    # the kernel's source as this process compiled it, for questions to the compiler; None where it did not
-    asked: AskedSource | None = None
 
 
 def _nothing(context: Context) -> Sequence[Finding]:
@@ -122,7 +119,7 @@ def findings(kernel: EmulatedKernel, launch: Launch, checks: Iterable[Check]) ->
     """
     names = kernel.named_memory(launch)
     words, finished = kernel.output_words, kernel.finished
-    context = Context(kernel.kernel, launch, names, words, finished, kernel.names.resources(), kernel.names.asked())
+    context = Context(kernel.kernel, launch, names, words, finished, kernel.names.resources())
     return merged(one for one, _ in each_finding(kernel, context, checks))
 
 

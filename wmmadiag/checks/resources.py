@@ -18,12 +18,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Check, Context
-from wmmadiag.compile.ask.questions import AskedSource
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.names import full_name
-from wmmadiag.compile.options import CompileOptions
+from wmmadiag.csource.nodes import called, descendants
+from wmmadiag.csource.tree import parse
 from wmmadiag.place import Place
 from wmmadiag.ptx.ir import Space
 
@@ -46,19 +45,20 @@ def _place(context: Context) -> Place:
     return context.kernel.entry.place or Place("", 0)
 
 
-def _host(context: Context) -> HostCalls | None:
-    """What the CUDA source that defines the kernel says of it; None where there is none to be read."""
-    file = _place(context).file
+def _launched(context: Context, mends: re.Pattern[str]) -> tuple[str, Place] | None:
+    """A kernel's name and where its CUDA source launches it; None where nothing there tells, or says what mends it."""
+    file, name = _place(context).file, function_name(context.kernel.entry.name)
     if not is_c_family(file):
         return None
-    asked = context.asked
-    if asked is None or asked.file != file:
-        try:
-            text = Path(file).read_text("utf-8", "replace")
-        except (OSError, ValueError):
-            return None
-        asked = AskedSource(text, file, CompileOptions(arch=context.kernel.arch))
-    return HostCalls(asked, function_name(context.kernel.entry.name))
+    try:
+        source = parse(Path(file).read_text("utf-8", "replace"), file)
+    except (OSError, ValueError):
+        return None
+    calls = (one for one in descendants(source.root, "call_expression") if called(one) == name)
+    launch = next((one for one in calls if any(part.type == "kernel_call_syntax" for part in one.named_children)), None)
+    if launch is None or mends.search(source.data.decode("utf-8", "replace")):
+        return None
+    return name, Place(file, source.place(launch).line)
 
 
 def function_name(symbol: str) -> str:
@@ -71,15 +71,15 @@ def _cooperative(context: Context) -> Iterator[Finding]:
     """A grid barrier in a kernel that the source launches as any other: the kernel dies there."""
     if not context.kernel.layout.grid_workspace:
         return
-    host = _host(context)
-    if host is None or not host.lines or _COOPERATIVE.search(host.asked.text):
+    launched = _launched(context, _COOPERATIVE)
+    if launched is None:
         return
     yield Finding(
         check="resources",
         kind="not-cooperative",
         level=Level.ERROR,
-        message=f"{host.kernel} waits for its whole grid, but is not launched cooperatively: it dies at grid.sync()",
-        place=Place(_place(context).file, host.lines[0]),
+        message=f"{launched[0]} waits for its whole grid, but is not launched cooperatively: it dies at grid.sync()",
+        place=launched[1],
         hint="launch it with cudaLaunchCooperativeKernel, with no more blocks than fit on the chip at one time",
     )
 
@@ -88,39 +88,18 @@ def _opt_in(context: Context) -> Iterator[Finding]:
     total = context.kernel.dynamic_offset + context.launch.shared_bytes
     if context.launch.shared_bytes == 0 or total <= _WITHOUT_OPT_IN:
         return
-    host = _host(context)
-    if host is None or not host.lines:
+    launched = _launched(context, _OPT_IN)
+    if launched is None:
         return
-    if _OPT_IN.search(host.asked.text):
-        yield from _small_opt_in(context, host)
-        return
+    name, place = launched
     yield Finding(
         check="resources",
         kind="missing-opt-in",
         level=Level.ERROR,
-        message=f"{host.kernel} is launched with {total:,} bytes of shared memory and no opt-in: the launch fails",
-        place=Place(_place(context).file, host.lines[0]),
+        message=f"{name} is launched with {total:,} bytes of shared memory and no opt-in: the launch fails",
+        place=place,
         detail=(f"above {_WITHOUT_OPT_IN:,} bytes a launch needs cudaFuncSetAttribute; this file never calls it",),
-        hint=f"call cudaFuncSetAttribute({host.kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before it",
-    )
-
-
-def _small_opt_in(context: Context, host: HostCalls) -> Iterator[Finding]:
-    known = host.opt_ins()
-    if not known or any(amount >= context.launch.shared_bytes for _, amount in known):
-        return
-    # A source that launches with as much as it opts in to is consistent: it is the launch that is another one.
-    if any(asked <= amount for asked in host.launched_bytes() for _, amount in known):
-        return
-    line, amount = max(known, key=lambda one: one[1])
-    yield Finding(
-        check="resources",
-        kind="small-opt-in",
-        level=Level.ERROR,
-        message=f"{host.kernel} is launched with {context.launch.shared_bytes:,} bytes of dynamic shared memory, "
-        f"but opts in to {amount:,}: the launch fails",
-        place=Place(_place(context).file, line),
-        hint="give cudaFuncSetAttribute the bytes that the launch asks for",
+        hint=f"call cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before it",
     )
 
 
@@ -174,8 +153,8 @@ CHECK = Check(
     name="resources",
     summary="shared memory that needs an opt-in, registers, spills, local memory",
     levels={
-        Level.ERROR: "the source launches the kernel with more than 48 KB and never opts in, or to less; more "
-        "registers than there are",
+        Level.ERROR: "the source launches the kernel with more than 48 KB and never opts in; more registers "
+        "than there are",
         Level.ADVICE: "arrays of a thread or spilled registers lie in local memory",
     },
     cost="free",

@@ -20,7 +20,6 @@ from wmmadiag.launch import Launch
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.arrays import ArraySource, Carved, Elements
-    from wmmadiag.compile.ask.questions import AskedSource
 
 _MOST_BYTES = 4 << 20  # of a source file that is read for its declarations
 
@@ -92,18 +91,15 @@ class ArrayNames:
         known = self.origin.resources if self.origin is not None else ()
         return next((one for one in known if one.entry == self.kernel.entry.name), None)
 
-    def asked(self) -> AskedSource | None:
-        """The source as this process compiled it, for questions to the compiler; None where it did not."""
-        from wmmadiag.compile.ask.questions import AskedSource
-
-        return None if self.origin is None else AskedSource(self.origin.text, self.origin.file, self.origin.options)
-
     def source(self) -> ArraySource:
         """The declarations of the files that the kernel's code comes from."""
         from wmmadiag.compile.ask.arrays import ArraySource
+        from wmmadiag.compile.ask.questions import AskedSource
 
         if self._source is None:
-            self._source = ArraySource(self._texts(), self.asked())
+            one = self.origin
+            asked = None if one is None else AskedSource(one.text, one.file, one.options)
+            self._source = ArraySource(self._texts(), asked)
         return self._source
 
     def _texts(self) -> dict[str, str]:
