@@ -348,7 +348,6 @@ def diagnosis(
     from wmmadiag.subject.compiling import SubjectCompiler
     from wmmadiag.subject.likeliest import opened_or_likeliest
     from wmmadiag.subject.settling import read_right
-    from wmmadiag.subject.several_alone import told_apart
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
@@ -359,11 +358,7 @@ def diagnosis(
     def checked(one: Card) -> KernelReport:
         return check_card(one, arch=target, inputs=inputs, seed=seed, compiler=compiling)
 
-    def read(one: Card) -> Card:
-        return one if is_read else read_right(one, target, checked)
-
-    several = card.derived is not None and card.derived.kernel.together is not None
-    card = told_apart(card, read, lambda one: checked(one).status == "passed") if several else read(card)
+    card = card if is_read else read_right(card, target, checked)
     return diagnose_card(
         card, arch=target, backend=backend, variant=variant, cases=cases, seed=seed,
         inputs=inputs, checks=checks, effort=effort, progress=progress, compiler=compiling,
