@@ -166,8 +166,6 @@ class Oracle:
         of = product.words if kind == FINAL else inner.words
         words = f"{judged.best.words}, of {of}" + (f", {_covered(made)}" if kind == FINAL else "")
         words += "; one factor per row is free"
-        if judged.faults:
-            words += f"; {judged.faults[0].words}"
         return judged.best.fit.expected, words
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import MatrixProduct
-from wmmadiag.ops.stages.model import FINAL, ExpectedOutput, Judged, SampleRole, StageCase, StageReading, Stages
+from wmmadiag.ops.stages.model import FINAL, ExpectedOutput, Judged, SampleRole, StageCase, Stages
 from wmmadiag.ops.stages.products import ProductStages
 from wmmadiag.provenance.model import DepartingValue, Stage
 from wmmadiag.provenance.tags import ArgumentMatrix
@@ -56,12 +56,10 @@ def stage_of(
 ) -> Stage:
     """What a line's values are, as a user reads it."""
     seen, best = judged.seen, judged.best
-    shown = judged.faults[0].reading if judged.faults else best
-    if status == "unknown" and not judged.fits and not judged.faults:
-        shown = StageReading("", best.fit)
+    reading = "" if status == "unknown" and not judged.fits else best.words
     what = f"{_WORDS[seen.role]} of {'the output' if seen.kind == FINAL else best.of}"
     return Stage(
-        seen.place, what, shown.words, status, len(seen.values), best.fit.departs,
+        seen.place, what, reading, status, len(seen.values), best.fit.departs,
         first_departure(judged, expected), int(seen.group[0]), seen.partial,
     )  # fmt: skip
 

@@ -77,14 +77,6 @@ class Observed:
     rounding: float  # unit roundoff of the type that holds them
     partial: bool  # some values of this line were left out
 
-    def of(self, chosen: NDArray[Any]) -> Observed:
-        """Some of the values."""
-        return Observed(
-            self.place, self.role, self.kind, self.values[chosen], self.output[chosen], self.row[chosen],
-            self.column[chosen], self.matrix[chosen], self.group[chosen], self.block[chosen], self.rounding,
-            self.partial,
-        )  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class StageReading:
@@ -92,10 +84,7 @@ class StageReading:
 
     words: str  # "scale·Q·Kᵀ"
     fit: Fit
-    # the uniform factor of a product (1 for none), the temperature of weights; None where it has none
-    factor: float | None = None
     of: str = "the output"  # words for the matrix that is read so: "scores"
-    usual: bool = True  # its factor is one that kernels apply on purpose, not one that the values themselves gave
 
     @property
     def fits(self) -> bool:
@@ -104,22 +93,11 @@ class StageReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A known mistake that explains every value of a line which the best reading does not."""
-
-    kind: str  # as a disagreement's: "scale"
-    words: str  # what is wrong
-    reading: StageReading  # the values, read so
-    everywhere: bool = False  # whether it reaches all wrong elements, not those alone that were seen
-
-
-@dataclass(frozen=True, slots=True)
 class Judged:
     """A line's values with the reading that explains most of them."""
 
     seen: Observed
     best: StageReading
-    faults: tuple[Fault, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -149,16 +127,6 @@ class StageWords:
 
     inner: str = ""  # its inner matrix, as operand: "the weights"
     inner_axes: str = "(row, column)"  # indices of that
-    # rows of the output that are each off by one factor, with `{}` for one: "each row is off by one factor ({}): …";
-    # and one row that has several
-    row_factor: str = ""
-    several_factors: str = ""
-    hints: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "value": "compare what this line stores with the line before, where values were right",
-            "scale": "see which factor is applied",
-        }
-    )  # by kind, what would make it agree
 
 
 class Judge(Protocol):
@@ -175,7 +143,6 @@ class Stages(Protocol):
     words: StageWords
     exact: bool  # whether sums are integers
     hidden: float  # a value at least as low stands for one that masks leave out; -inf where none does
-    notations: tuple[float, ...]  # factors by which right kernels' inner values differ: 1, log2(e)
 
     def judge(
         self, expected: Sequence[ExpectedOutput], coverage: Callable[[int], Coverage], lines: Sequence[Observed]

@@ -39,7 +39,6 @@ class ProductStages:
 
     words = StageWords()
     hidden = -math.inf
-    notations: tuple[float, ...] = (1.0,)
 
     def __init__(self, case: StageCase) -> None:
         self.case = case
@@ -104,13 +103,13 @@ class ProductJudge:
         product = self._expected[0].product.words if len(self._expected) == 1 else "the product"
         values, errors = self._values(seen, lambda output: self._stages.product(output.product))
         for factor, words in ((1.0, product), (self._stages.scale, f"scale·{product}")):
-            yield StageReading(words, scaled(seen.values, values, errors, factor, seen.rounding), factor)
+            yield StageReading(words, scaled(seen.values, values, errors, factor, seen.rounding))
         for words, of in self._stages.wholes().items():
             yield StageReading(words, scaled(seen.values, *self._values(seen, of), 1.0, seen.rounding))
         other = uniform_factor(seen.values, values)
         if other is not None:
             fit = scaled(seen.values, values, errors, other, seen.rounding)
-            yield StageReading(f"{other:.4g}·{product}", fit, other)
+            yield StageReading(f"{other:.4g}·{product}", fit)
 
     def _values(self, seen: Observed, of: Callable[[ExpectedOutput], StageValues]) -> tuple[Doubles, Doubles]:
         values = gathered(seen, self._expected, lambda output: of(output).values)

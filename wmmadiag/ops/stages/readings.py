@@ -100,24 +100,8 @@ def proportional_weights(
     return Fit(right, expected)
 
 
-def temperature(observed: Doubles, values: Doubles, groups: Groups, usable: Where) -> float | None:
-    """T where log(observed) = t·value + one number per group: least squares, then the median of what is left."""
-    ok = usable & np.isfinite(observed) & (observed > 0)
-    if np.count_nonzero(ok) < 16:
-        return None
-    y, x, g = np.log(observed[ok]), values[ok], groups[ok]
-    count = np.bincount(g)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        y = y - (np.bincount(g, y) / count)[g]
-        x = x - (np.bincount(g, x) / count)[g]
-    spread = float((x * x).sum())
-    return float((x * y).sum() / spread) if spread > 0 else None
-
-
-def proportional_sums(
-    observed: Doubles, values: Doubles, errors: Doubles, groups: Groups, rounding: float
-) -> tuple[Fit, Doubles]:
-    """Value times one factor per group, and the factors (per entry)."""
+def proportional_sums(observed: Doubles, values: Doubles, errors: Doubles, groups: Groups, rounding: float) -> Fit:
+    """Value times one factor per group."""
     finite = np.isfinite(observed)
     seen = np.where(finite, observed, 0.0)
     size = np.abs(values)
@@ -128,7 +112,7 @@ def proportional_sums(
     with np.errstate(invalid="ignore"):
         expected = factor * values
         bound = np.abs(factor) * (2.0 * errors + 4.0 * relative * size) + 2.0 * rounding * np.abs(expected) + 1e-30
-        return Fit(finite & (np.abs(seen - expected) <= bound), expected), factor
+        return Fit(finite & (np.abs(seen - expected) <= bound), expected)
 
 
 def _largest_per_group(values: Doubles, groups: Groups) -> Doubles:
