@@ -193,14 +193,6 @@ def test_call_in_a_header_is_named_there(tmp_path: object, monkeypatch: pytest.M
     assert note.place.inlined_at.file == "k.cu"
 
 
-def test_compiler_trap_of_another_cause() -> None:
-    text = "__global__ void k(int *c, int n) {\n  if (n > 3) *(int *)nullptr = 1;\n  c[0] = 1;\n}\n"
-    (note,) = notes_of(text)
-    assert note.kind == "compiler-trap"
-    assert note.place is not None
-    assert note.place.file == "k.cu"
-
-
 def test_one_bad_instantiation_beside_a_good_one() -> None:
     text = """template <bool LOCAL> __global__ void k(const half *a, const half *b, float *c) {
   __shared__ __align__(32) float s[256];

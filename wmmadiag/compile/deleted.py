@@ -1,4 +1,4 @@
-"""WMMA calls that the optimiser took out of the code, and traps that it put in.
+"""WMMA calls that the optimiser took out of the code.
 
 `wmma` loads and stores are defined on shared and global memory only. On a thread-local array an optimising compiler
 drops the call with all that depends on it, or leaves a bare `trap`; older ones say nothing at all. To tell that from
@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.ptx_scan import ScannedInstruction, instructions
-from wmmadiag.compile.sources import SourceTree
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.nodes import Node, arguments, descendants, field
 from wmmadiag.csource.tree import Source, parse
@@ -48,7 +46,6 @@ template <int _Wi, class _WF> __device__ __forceinline__ void wmmadiag_mark(cons
 _WORDS = tuple(call.encode() for call in _CALLS)
 _AROUND_MACRO = (b"void f() {", b";}")
 _MARK = re.compile(r"//\s*wmmadiag (reached|local|other) (\d+)")
-_TRAP_WORDS = re.compile(r"\b(?:__trap|__builtin_trap|trap|abort|__brkpt)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +63,26 @@ def compile_notes(
     compiled: Sequence[tuple[Source, bytes]],
     ptx: str,
     log: str,
-    tree: SourceTree,
     recompile: Callable[[Sequence[Sequence[ByteEdit]]], str | None],
 ) -> tuple[CompileNote, ...]:
-    """Notes on deleted WMMA calls and on traps of the compiler's own, for optimised PTX.
+    """Notes on deleted WMMA calls, for optimised PTX.
 
     Args:
         compiled: the user's own files, each with what of it was compiled, byte for byte at its place.
         recompile: the PTX of those texts with edits to each, `PROBE_HEADER` read first; None if it does not compile.
     """
     code = list(instructions(ptx))
-    from_source = _inline_assembly(ptx)
-    traps = [item for item in code if item.opcode == "trap" and item.line not in from_source]
     calls = [_Calls(source, text) for source, text in compiled if any(word in text for word in _WORDS)]
-    if not traps and not (calls and ("local memory" in log or _suspicious(calls, code))):
+    if not calls or not ("local memory" in log or _suspicious(calls, code)):
         return ()
     sites: list[str] = []
     marks = {id(one.source): marked(one, sites) for one in calls}
     probed = recompile([marks.get(id(source), ()) for source, _ in compiled]) if sites else None
     # A call that is not what it looks like (an overload of the user's own) does not compile: nothing is said then.
     reached = _read_marks(probed, sites) if probed is not None else []
-    notes = [*_deleted(reached, code)]
-    explained = {call.function for call in reached if call.local}
-    notes += _unused(reached, code, explained | {trap.function for trap in traps})
-    notes += _trap_notes([trap for trap in traps if trap.function not in explained], code, tree)
-    return tuple(dict.fromkeys(notes))
+    trapped = {item.function for item in code if item.opcode == "trap"}
+    excused = trapped | {call.function for call in reached if call.local}
+    return tuple(dict.fromkeys([*_deleted(reached, code), *_unused(reached, code, excused)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,62 +238,3 @@ def _unused(
         for call in reached
         if not call.local and call.function not in excused and not _has(code, call)
     ]
-
-
-def _trap_notes(
-    traps: Sequence[ScannedInstruction], code: Sequence[ScannedInstruction], tree: SourceTree
-) -> Iterator[CompileNote]:
-    """A note for each trap that no line of the source asks for."""
-    texts = {file.name: file.text.split("\n") for file in tree.files()}
-    anywhere = any(_TRAP_WORDS.search(line) for lines in texts.values() for line in lines)
-    for trap in traps:
-        before = [
-            item.text for item in code if item.function == trap.function and trap.line - 12 <= item.line < trap.line
-        ]
-        if any("__assertfail" in text for text in before):
-            continue
-        frames = [frame for frame in (trap.place.frames() if trap.place else ()) if frame.line > 0]
-        if any(_TRAP_WORDS.search(_line(frame, texts)) for frame in frames) or (anywhere and not frames):
-            continue
-        place = next((frame for frame in reversed(frames) if frame.file in texts), None)
-        place = place or _nearest(trap, code, texts)
-        yield CompileNote(
-            "compiler-trap",
-            "the compiled code holds a trap that the source does not: the compiler found that what stands here has"
-            " no defined meaning (such as wmma on a thread-local array); the launch dies if a thread gets there",
-            replace(place, inlined_at=None) if place is not None else None,
-        )
-
-
-def _inline_assembly(ptx: str) -> frozenset[int]:
-    """The 1-based PTX lines between the compiler's marks of inline assembly, which `__trap()` is too."""
-    found, inside = set(), False
-    for number, line in enumerate(ptx.split("\n"), 1):
-        text = line.strip()
-        if text == "// begin inline asm":
-            inside = True
-        elif text == "// end inline asm":
-            inside = False
-        elif inside:
-            found.add(number)
-    return frozenset(found)
-
-
-def _nearest(trap: ScannedInstruction, code: Sequence[ScannedInstruction], texts: Mapping[str, object]) -> Place | None:
-    """The last known place before the trap in its function."""
-    found: Place | None = None
-    for item in code:
-        if item.function == trap.function and item.line < trap.line and item.place is not None:
-            known = [frame for frame in item.place.frames() if frame.file in texts and frame.line > 0]
-            found = known[-1] if known else found
-    return found
-
-
-def _line(frame: Place, texts: Mapping[str, Sequence[str]]) -> str:
-    lines = texts.get(frame.file)
-    if lines is None:
-        try:
-            lines = Path(frame.file).read_text("utf-8", "replace").split("\n")
-        except OSError:
-            return ""
-    return lines[frame.line - 1] if 0 < frame.line <= len(lines) else ""

@@ -189,7 +189,7 @@ def _by_nvrtc(
     notes = list(built.notes)
     if not options.debug:
         compiled = [(built.own.sources[file.key], built.texts.get(file.key, file.data)) for file in files]
-        notes += compile_notes(compiled, ptx, built.result.log, tree, recompile)
+        notes += compile_notes(compiled, ptx, built.result.log, recompile)
     entries = entries_of(ptx, built.result.lowered, built.own.kernel_places())
     return Compilation(
         ptx=ptx,

@@ -31,7 +31,6 @@ class CompileNote:
     `kind` is a stable id:
         "deleted-wmma-store", "deleted-wmma-load": the call works on a thread-local array and is not in the code;
         "unused-wmma-call": the call is not in the code because nothing uses its result;
-        "compiler-trap": the compiled code holds a trap that the source does not;
         "stub-header": a header that was not found was taken as empty;
         "blanked-code": code that was taken for host code only after the compiler refused it;
         "skipped-instantiation": a template kernel that host code launches, but that could not be instantiated.

@@ -19,7 +19,7 @@ from wmmadiag.results.diagnosis import Cause, Fix, Verdict
 if TYPE_CHECKING:
     from wmmadiag.subject.bench import CaseRun
 
-_TRAPS = frozenset({"deleted-wmma-store", "deleted-wmma-load", "compiler-trap"})
+_TRAPS = frozenset({"deleted-wmma-store", "deleted-wmma-load"})
 _OPEN = frozenset({"unsupported", "budget", "undecided"})
 """What is not emulated, or ran out of its budget, is no word of anyone about the kernel."""
 
