@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
 
-from wmmadiag.csource.tree import parse
-from wmmadiag.diagnose import mending
-from wmmadiag.diagnose.bypassed import bypassed
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.engine import case_bench
@@ -103,9 +100,6 @@ def test_one_block_that_does_it_all_hides_how_they_share_it(tmp_path: Path) -> N
     first, second = confirmed(bench, bench.cases(), baseline, tried, texts, 8)
     assert first.firm and first.line[1] == 6
     assert second.right and not second.firm and second.frail.startswith("with it 3 blocks do nothing")
-    sources = {str(bench.source): parse(SOURCE.encode(), str(bench.source))}
-    lines = {line for _, line in bypassed(baseline["four"], second.runs[0], sources, second.texts)}
-    assert {17, 19, 22} <= lines and not lines & {2, 9, 11, 26}
 
 
 def test_a_size_of_another_case_tells_what_is_right_by_chance(tmp_path: Path) -> None:
@@ -171,23 +165,3 @@ def made(*reads: tuple[int, int], stores: tuple[int, ...]) -> Watch:
 def test_a_block_is_idle_where_others_do_its_work(after: Watch, count: int) -> None:
     before = made((0, 1), (128, 1), stores=(0, 1))
     assert idle_blocks(before, after) == count
-
-
-def test_what_hides_it_sends_the_search_to_the_lines_that_it_bypasses(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    orders = [Ranked(Change("made", (), "static", "extent", str(at)), ("k.cu", at), 0.0) for at in range(5)]
-    answer = SimpleNamespace(right=True, frail="why", shape=None, runs=[None], texts={})
-    hunt = SimpleNamespace(
-        found=SimpleNamespace(ledger=SimpleNamespace(spent=False)),
-        base=SimpleNamespace(run=None),
-        answers=[answer],
-        sources={},
-        tried=[SimpleNamespace(ranked=orders[1])],
-        order=orders,
-        look=lambda order, most: asked.append(order) or True,
-    )
-    monkeypatch.setattr(mending, "bypassed", lambda *_: {("k.cu", 1), ("k.cu", 3)})
-    assert mending._bypassed(hunt)  # type: ignore[arg-type]
-    assert asked == [[orders[3]]]
-    answer.frail = ""
-    assert not mending._bypassed(hunt)  # type: ignore[arg-type]

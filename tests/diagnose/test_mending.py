@@ -97,7 +97,6 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(hunt, "rendered_entries", lambda *_: "k")
         monkeypatch.setattr(hunt, "program", lambda *_, **__: None)
         monkeypatch.setattr(hunt, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
-        monkeypatch.setattr(mending, "bypassed", lambda *_: set())
         monkeypatch.setattr(mending, "solved", lambda *_: list(sought))
         monkeypatch.setattr(hunt, "slid", lambda trials, entry, right, ledger: list(right))
         for module in (mending, hunt):

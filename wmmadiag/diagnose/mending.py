@@ -11,7 +11,6 @@ from dataclasses import replace
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.diagnose.bases import Base, Progress, behind, confirmed_from, further, keeping, partly_right
 from wmmadiag.diagnose.by_checks import by_checks
-from wmmadiag.diagnose.bypassed import bypassed
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
@@ -35,8 +34,6 @@ _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
 _PARTLY = 2
 """Changes that mend the case and not every one, from which the search goes on at once."""
-_HIDING = 2
-"""Changes that may hide what is wrong, of which it is asked what the kernel no longer does with them."""
 _FILLED = 0.2
 """Share of what may be filled that is filled at the likeliest places, before less likely changes."""
 _NEARLY, _NEAREST = 0.9, 4
@@ -89,7 +86,7 @@ def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress)
         if hunt.anew is not None:
             return _look(found, hunt.anew, cases, tell)
         # What mends it and is frail is an answer where the likeliest changes and fillings have no other.
-        if step(hunt) or (step is _filled and hunt.mended) or (hunt.settled and (base.kept or step is _bypassed)):
+        if step(hunt) or (step is _filled and hunt.mended) or (hunt.settled and (base.kept or step is _arithmetic)):
             if found.steps and not base.kept:
                 _one_alone(hunt)
             return True
@@ -145,20 +142,6 @@ def _arithmetic(hunt: Hunt) -> bool:
                 found.bench.assume(card)
             break
     return False
-
-
-def _bypassed(hunt: Hunt) -> bool:
-    """Changes and fillings of what the kernel no longer does with a change that may only hide what is wrong."""
-    base, ledger = hunt.base, hunt.found.ledger
-    hiding = [one for one in hunt.answers if one.right and one.frail and one.shape is None][:_HIDING]
-    lines = {line for one in hiding for line in bypassed(base.run, one.runs[0], hunt.sources, one.texts)}
-    done = {one.ranked.change for one in hunt.tried}
-    order = [one for one in hunt.order if one.line in lines]
-    if not order or ledger.spent:
-        return False
-    if hunt.look([one for one in order if one.change not in done], _EARLY):
-        return True
-    return bool(ledger.effort.filled) and hunt.confirm(hunt.places(order).tried(ledger, hunt.tell, _FILLED))
 
 
 def _only_where(hunt: Hunt) -> bool:
@@ -329,7 +312,7 @@ def _fewer_threads(hunt: Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[Hunt], bool]] = (
-    _likeliest, _arithmetic, _bypassed, _only_where, _followed, _two_likely, _less_likely_early, _filled, _solved,
+    _likeliest, _arithmetic, _only_where, _followed, _two_likely, _less_likely_early, _filled, _solved,
     _all, _only_where, _followed, _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two,
     _fewer_threads,
 )  # fmt: skip
