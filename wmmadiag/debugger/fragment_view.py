@@ -162,7 +162,7 @@ class Oracle:
             flat + number, column if swapped else row, row if swapped else column, flat + made.number, flat, flat,
             unit_roundoff(held.bits // 8, narrow_of(given)), False,
         )  # fmt: skip
-        judged = next(stages.judge(self._expected, self.raw.coverage, [seen]).judged())
+        judged = next(stages.judge(self._expected, self.raw.coverage, [seen]))
         of = product.words if kind == FINAL else inner.words
         words = f"{judged.best.words}, of {of}" + (f", {_covered(made)}" if kind == FINAL else "")
         words += "; one factor per row is free"

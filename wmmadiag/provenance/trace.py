@@ -63,7 +63,7 @@ def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
                 hidden=known.hidden, most=space.most, capacity=space.capacity,
             )
         )  # fmt: skip
-        found = tuple(known.judge(expected, raw.coverage, lines).judged())
+        found = tuple(known.judge(expected, raw.coverage, lines))
         stages, roots, unknown, notes = stages_and_root(case, known, found, expected, disagreements, judged)
         operands = {one.place for one in stages if one.status == "fits" and one.what.startswith("operand")}
         sure = tuple(one for one in disagreements if not (one.guessed and one.place in operands))

@@ -129,14 +129,6 @@ class StageWords:
     inner_axes: str = "(row, column)"  # indices of that
 
 
-class Judge(Protocol):
-    """Reads the values of lines."""
-
-    def judged(self) -> Iterator[Judged]:
-        """Every line, in the order of execution."""
-        ...
-
-
 class Stages(Protocol):
     """What an operation knows of the values on the way to its outputs, for one case."""
 
@@ -146,8 +138,8 @@ class Stages(Protocol):
 
     def judge(
         self, expected: Sequence[ExpectedOutput], coverage: Callable[[int], Coverage], lines: Sequence[Observed]
-    ) -> Judge:
-        """Of the values of a run.
+    ) -> Iterator[Judged]:
+        """The lines of a run, in the order of execution.
 
         Args:
             coverage: what a derived matrix has added up.

@@ -13,7 +13,6 @@ from wmmadiag.ops.stages.model import (
     Coverage,
     ExpectedOutput,
     ExpectedProduct,
-    Judge,
     Judged,
     Observed,
     StageCase,
@@ -49,10 +48,24 @@ class ProductStages:
 
     def judge(
         self, expected: Sequence[ExpectedOutput], coverage: Callable[[int], Coverage], lines: Sequence[Observed]
-    ) -> Judge:
+    ) -> Iterator[Judged]:
         """See `Stages`."""
         del coverage
-        return ProductJudge(self, expected, lines)
+        for seen in lines:
+            readings = list(self._readings(seen, expected))
+            best = next((one for one in readings if one.fits), min(readings, key=lambda one: one.fit.departs))
+            yield Judged(seen, best)
+
+    def _readings(self, seen: Observed, expected: Sequence[ExpectedOutput]) -> Iterator[StageReading]:
+        product = expected[0].product.words if len(expected) == 1 else "the product"
+        values, errors = gathered(seen, expected, lambda output: self.product(output.product))
+        for factor, words in ((1.0, product), (self.scale, f"scale·{product}")):
+            yield StageReading(words, scaled(seen.values, values, errors, factor, seen.rounding))
+        for words, of in self.wholes().items():
+            yield StageReading(words, scaled(seen.values, *gathered(seen, expected, of), 1.0, seen.rounding))
+        other = uniform_factor(seen.values, values)
+        if other is not None:
+            yield StageReading(f"{other:.4g}·{product}", scaled(seen.values, values, errors, other, seen.rounding))
 
     def argument(self, number: int, contracted: int) -> Doubles:
         """An argument's matrix with the contracted axis last."""
@@ -77,40 +90,13 @@ class ProductStages:
         return {}
 
 
-def gathered(seen: Observed, expected: Sequence[ExpectedOutput], of: Callable[[ExpectedOutput], Doubles]) -> Doubles:
-    """A matrix of each output at the samples' indices."""
-    result = np.empty(len(seen.values))
+def gathered(
+    seen: Observed, expected: Sequence[ExpectedOutput], of: Callable[[ExpectedOutput], StageValues]
+) -> tuple[Doubles, Doubles]:
+    """What the values of a matrix of each output are at the samples' indices, and their error bounds."""
+    values, errors = np.empty(len(seen.values)), np.empty(len(seen.values))
     for number in np.unique(seen.output):
         here = seen.output == number
-        result[here] = of(expected[number])[seen.row[here], seen.column[here]]
-    return result
-
-
-class ProductJudge:
-    """Reads values of products of two arguments."""
-
-    def __init__(self, stages: ProductStages, expected: Sequence[ExpectedOutput], lines: Sequence[Observed]) -> None:
-        self._stages, self._expected, self._lines = stages, expected, lines
-
-    def judged(self) -> Iterator[Judged]:
-        """Every line."""
-        for seen in self._lines:
-            readings = list(self._readings(seen))
-            best = next((one for one in readings if one.fits), min(readings, key=lambda one: one.fit.departs))
-            yield Judged(seen, best)
-
-    def _readings(self, seen: Observed) -> Iterator[StageReading]:
-        product = self._expected[0].product.words if len(self._expected) == 1 else "the product"
-        values, errors = self._values(seen, lambda output: self._stages.product(output.product))
-        for factor, words in ((1.0, product), (self._stages.scale, f"scale·{product}")):
-            yield StageReading(words, scaled(seen.values, values, errors, factor, seen.rounding))
-        for words, of in self._stages.wholes().items():
-            yield StageReading(words, scaled(seen.values, *self._values(seen, of), 1.0, seen.rounding))
-        other = uniform_factor(seen.values, values)
-        if other is not None:
-            fit = scaled(seen.values, values, errors, other, seen.rounding)
-            yield StageReading(f"{other:.4g}·{product}", fit)
-
-    def _values(self, seen: Observed, of: Callable[[ExpectedOutput], StageValues]) -> tuple[Doubles, Doubles]:
-        values = gathered(seen, self._expected, lambda output: of(output).values)
-        return values, gathered(seen, self._expected, lambda output: of(output).errors)
+        one, at = of(expected[number]), (seen.row[here], seen.column[here])
+        values[here], errors[here] = one.values[at], one.errors[at]
+    return values, errors

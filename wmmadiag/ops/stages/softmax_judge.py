@@ -19,14 +19,13 @@ from wmmadiag.ops.stages.model import (
     Coverage,
     ExpectedOutput,
     ExpectedProduct,
-    Judge,
     Judged,
     Observed,
     SampleRole,
     StageReading,
     StageWords,
 )
-from wmmadiag.ops.stages.products import gathered
+from wmmadiag.ops.stages.products import StageValues, gathered
 from wmmadiag.ops.stages.softmax_values import SoftmaxValues
 
 LOG2E = math.log2(math.e)
@@ -64,12 +63,11 @@ class SoftmaxJudge:
         return result
 
     def _raw_scores(self, seen: Observed) -> tuple[Doubles, Doubles]:
-        def product(output: ExpectedOutput) -> ExpectedProduct:
+        def product(output: ExpectedOutput) -> StageValues:
             assert isinstance(output.product.left, ExpectedProduct)
-            return output.product.left
+            return self._inner.product(output.product.left)
 
-        values = gathered(seen, self._expected, lambda output: self._inner.product(product(output)).values)
-        return values, gathered(seen, self._expected, lambda output: self._inner.product(product(output)).errors)
+        return gathered(seen, self._expected, product)
 
     @cached_property
     def _modified(self) -> bool:
@@ -78,8 +76,7 @@ class SoftmaxJudge:
 
     def _final_scores(self, seen: Observed, factor: float) -> tuple[Doubles, Doubles]:
         """Scores with everything but masks at the samples' indices, and their error bounds."""
-        values = gathered(seen, self._expected, lambda output: self._inner.scores(output, factor).values)
-        return values, gathered(seen, self._expected, lambda output: self._inner.scores(output, factor).errors)
+        return gathered(seen, self._expected, lambda output: self._inner.scores(output, factor))
 
     @cached_property
     def _chunks(self) -> tuple[readings.Groups, readings.Groups]:
@@ -201,14 +198,11 @@ def _code(seen: Observed) -> readings.Groups:
 class SoftmaxStages(SoftmaxValues):
     """What is known of one case."""
 
-    words = StageWords(
-        inner="the weights",
-        inner_axes="(query, key)",
-    )
+    words = StageWords(inner="the weights", inner_axes="(query, key)")
     hidden = HIDDEN
 
     def judge(
         self, expected: Sequence[ExpectedOutput], coverage: Callable[[int], Coverage], lines: Sequence[Observed]
-    ) -> Judge:
+    ) -> Iterator[Judged]:
         """See `Stages`."""
-        return SoftmaxJudge(self, expected, coverage, lines)
+        return SoftmaxJudge(self, expected, coverage, lines).judged()
