@@ -118,16 +118,16 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
     """Run the cases of a variant; where one fails, look for what mends it."""
     cases = [case for case in bench.cases() if names is None or case.name in names]
     baseline: dict[str, CaseRun] = {}
-    failing: Case | None = None
+    failed: list[Case] = []
     for case in cases:
         tell(f"running {bench.card.name} / {case.name}")
         baseline[case.name] = _run(bench, case)
-        failing = _worst(cases, baseline)
-        if failing is not None:
+        failed = _failed_alike(cases, baseline)
+        if failed:
             team.start(threads)  # while further cases run
             if _slow(baseline):
                 break
-    if failing is None:
+    if not failed:
         return Examined(bench, baseline, None)
     _settle_arithmetic(bench, cases, baseline)
     failing = most_telling(_failed_alike(cases, baseline), baseline)
@@ -148,11 +148,6 @@ def _told_if_interrupted(found: Examined) -> Iterator[None]:
         if found.failing is not None:
             why.args = (so_far(found),)
         raise
-
-
-def _worst(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> Case | None:
-    """The smallest case that fails; one with wrong numbers before one that only a check complains of."""
-    return next(iter(_failed_alike(cases, baseline)), None)
 
 
 def _failed_alike(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> list[Case]:

@@ -47,10 +47,6 @@ def _quotient(a: Number, b: Number) -> Number:
     return found if (a >= 0) == (b > 0) else -found
 
 
-def _real_quotient(a: Number, b: Number) -> Number:
-    return a / b
-
-
 def _remainder(a: Number, b: Number) -> Number:
     return a - _quotient(a, b) * b if isinstance(a, int) and isinstance(b, int) else math.fmod(a, b)
 
@@ -61,16 +57,12 @@ def _shifted(a: Number, b: Number) -> Number:
     return int(a) << int(b)
 
 
-def _ceil_div(a: Number, b: Number) -> Number:
-    return -(-a // b)
-
-
 _BINARY: Mapping[str, Callable[[Any, Any], Number]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _real_quotient, "//": _quotient, "%": _remainder,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": _quotient, "%": _remainder,
     "<<": _shifted, ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "and": lambda a, b: bool(a and b), "or": lambda a, b: bool(a or b), "ceil_div": _ceil_div, "min": min, "max": max,
-    "pow": lambda a, b: float(a) ** b, "gcd": math.gcd, "lcm": math.lcm,
+    "and": lambda a, b: bool(a and b), "or": lambda a, b: bool(a or b), "min": min, "max": max,
+    "ceil_div": lambda a, b: -(-a // b), "pow": lambda a, b: float(a) ** b, "gcd": math.gcd, "lcm": math.lcm,
 }  # fmt: skip
 _UNARY: Mapping[str, Callable[[Any], Number]] = {
     "neg": operator.neg, "not": operator.not_, "~": operator.invert, "ceil": lambda a: float(math.ceil(a)),

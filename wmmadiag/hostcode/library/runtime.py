@@ -231,12 +231,6 @@ def _succeeds(machine: Machine, node: Node, scope: Scope) -> Value:
     return values[0] if name.startswith("checkCuda") and values else ZERO
 
 
-@function("raw_pointer_cast")
-def _raw(machine: Machine, node: Node, scope: Scope) -> Value:
-    values = argument_values(machine, node, scope)
-    return values[0] if values else Unknown()
-
-
 @function("make_unique", "make_shared")
 def _unique(machine: Machine, node: Node, scope: Scope) -> Value:
     called = field(node, "function")

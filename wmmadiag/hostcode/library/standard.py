@@ -65,7 +65,7 @@ function(*_TWO)(_binary)
 function(*_DIVIDED_UP)(_divided_up)
 
 
-@function("move", "forward", "ref", "cref", "as_const", "to_underlying", "bit_cast")
+@function("move", "forward", "ref", "cref", "as_const", "to_underlying", "bit_cast", "raw_pointer_cast")
 def _same(machine: Machine, node: Node, scope: Scope) -> Value:
     values = argument_values(machine, node, scope)
     return values[0] if values else Unknown()
