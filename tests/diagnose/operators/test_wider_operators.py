@@ -46,6 +46,8 @@ YIELDS = [
     ("terms_rescaled", f"{WARP} out[w + t / 4] = a[t];", "out[w * 8 + t]"),
     ("element_more", f"{WARP} out[t] = a[t];", "a[t] + b[t]"),
     ("element_more", f"{WARP} float x = 0.0f; x += a[t]; out[t] = x;", "float x = b[t]"),
+    ("element_more", "int c = blockIdx.x + threadIdx.x; int j = threadIdx.y; __shared__ float s[64];"
+     " if (blockIdx.x + j < n) { float x = s[j]; out[c] = x; }", "float x = a[blockIdx.x + j]"),
     ("limited", "const int first = blockIdx.x * 8; const int end = first + 8; if (m < n) out[first] = a[end];",
      "const int end = min(first + 8, n)"),
     ("limited", "const int i = blockIdx.x * m; const int end = n; for (int k = i; k < end; k += m) out[k] = a[k];",
@@ -103,6 +105,7 @@ NEVER = [
     ("term_composed", f"{WARP} float r[4]; r[0] = a[t]; out[w] = r[0];", "r[t]"),  # a register is no place of a thread
     ("term_composed", f"{WARP} if (t < n) out[w] = a[t];", "t + w < n"),
     ("element_more", f"{WARP} out[t] = a[t] * b[t];", "+ b["),  # both are read
+    ("element_more", f"{WARP} float x = 0.0f; x = a[t]; out[t] = x;", "(x = a[t]) +"),  # what nobody takes
     ("limited", "int i = threadIdx.x; out[i] = a[i * m];", "a[min(i * m, n)]"),
     ("value_compared", "int i = threadIdx.x; out[i] = a[i];", "i < i"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.y / 16; out[r * n + h] = a[r];", "/ 2"),

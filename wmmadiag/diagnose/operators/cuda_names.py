@@ -65,6 +65,22 @@ FAMILIES: tuple[frozenset[str], ...] = tuple(
         "__hadd __hsub __hmul", "__fadd_rn __fsub_rn __fmul_rn", "any all",
     )
 )  # fmt: skip
+# Names in CUDA's casts, reals and whole numbers of one size: `__half_as_short` gives bits, `__half2short_rn` a value.
+_SIZES = ("(half|bfloat16)", "(u?short)"), ("(float)", "(u?int)")
+_CASTS = tuple(
+    re.compile(f"__{one}(_as_|2){other}(_r[nzud])?") for pair in _SIZES for one, other in (pair, pair[::-1])
+)
+
+
+def of_its_kind(name: str) -> list[str]:
+    """CUDA's functions that take what one of this name takes, and do another thing to it."""
+    found = [one for family in FAMILIES if name in family for one in sorted(family - {name})]
+    for cast in _CASTS:
+        if told := cast.fullmatch(name):
+            one, what, other, _ = told.groups()
+            found.append(f"__{one}2{other}_rn" if what == "_as_" else f"__{one}_as_{other}")
+    return found
+
 
 # Enumerators and types of which one stands for another of its set.
 ENUMERATORS: tuple[tuple[str, ...], ...] = (

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from wmmadiag.csource import precedence
 from wmmadiag.csource.nodes import field
-from wmmadiag.diagnose.operators.cuda_names import ENUMERATORS, FAMILIES
+from wmmadiag.diagnose.operators.cuda_names import ENUMERATORS, of_its_kind
 from wmmadiag.diagnose.operators.making import Draft, Text, replaced, statement_replaced
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
@@ -102,9 +102,7 @@ class Callables:
     def siblings(self, call: Expression) -> Iterator[str]:
         """The names of what might be called in place of what a call calls."""
         name = call.operator
-        for family in FAMILIES:
-            if name in family:
-                yield from sorted(family - {name})
+        yield from of_its_kind(name)
         own = _PARTS.findall(name)
         if name not in self._arity:
             return

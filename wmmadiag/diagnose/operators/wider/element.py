@@ -20,16 +20,19 @@ _OPERATORS = ("+", "*", "-")
 
 @operator
 def element_more(program: Program) -> Iterator[Draft]:
-    """`x + t[i]`, `x * t[i]`, `x - t[i]` and `t[i] > 0 ? x : 0` for a real `x`, and `t[i]` for a real number, with an
-    array `t` of reals that nothing reads and an index `i`."""
+    """`x + t[i]`, `x * t[i]`, `x - t[i]` and `t[i] > 0 ? x : 0` for a real `x`, and `t[i]` for it, with an array `t` of
+    reals that nothing reads and an index `i`: of an array, or one that is held to a size."""
     pool = pools(program)
     indices = {
         one.text: one
+        for role in ("compared", "index")
         for one in program.all_expressions()
-        if one.role == "index" and one.type.whole and one.varying is not False and one.kind != "literal"
+        if one.role == role and one.type.whole and one.varying is not False and one.kind != "literal"
     }
     for one in program.expressions:
-        if one.type.kind not in _REAL or one.role not in _ROLES or one.assigned or one.fixed or not _whole(one):
+        if one.kind == "assignment" or one.type.kind not in _REAL or one.role not in _ROLES:
+            continue
+        if one.assigned or one.fixed or not _whole(one):
             continue
         tables = [atom for atom in pool.at(one) if _idle(program, atom)]
         if not tables:
@@ -37,9 +40,8 @@ def element_more(program: Program) -> Iterator[Draft]:
         for index in _indices(program, one, indices):
             for table in tables:
                 made = _read(table, index, one)
-                if one.kind == "literal":
-                    yield replaced(one, made)
-                else:
+                yield replaced(one, made)
+                if one.kind != "literal":
                     for symbol in _OPERATORS:
                         yield replaced(one, binary(text_of(one), symbol, made), f"{symbol} {made.text}")
                     yield replaced(one, _where(program, table, index, one), f"where {made.text} is more than nought")
