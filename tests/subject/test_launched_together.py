@@ -21,6 +21,7 @@ from wmmadiag.subject.drafts.given_source import GivenSource
 from wmmadiag.subject.drafts.host_read import read_host
 from wmmadiag.subject.drafts.instantiations_beside import _of_other_ways
 from wmmadiag.subject.drafts.launched_together import launched_together
+from wmmadiag.subject.drafts.meanings import meanings
 from wmmadiag.subject.open_subject import SubjectOptions
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Together
 
@@ -372,3 +373,13 @@ def test_what_a_source_launches_besides_parts_is_judged_too(tmp_path, capsys):
     assert main(["check", str(path)]) != 0
     told = capsys.readouterr().out
     assert "--entry twice" in told and "--entry other" in told and "4 checks" in told
+
+
+def test_a_width_is_what_the_function_divides_for_a_number_of_one_of_its_kernels(tmp_path):
+    text = TWO.replace("int n, float factor) {", "int n, int head_dim, float factor) {", 1)
+    text = text.replace("int n, float factor) {\n    float*", "int n, int width, int heads, float factor) {\n    float*")
+    body = BOTH.replace("n, factor)", "n, width / heads, factor)")
+    means = meanings(whole(tmp_path, body, text), "attention").by_symbol
+    symbols = {name: str(terms.text(term)) for name, term in means.items()}
+    assert symbols["heads"] == "H"
+    assert symbols["width"] in ("D * H", "H * D")

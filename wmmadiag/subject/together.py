@@ -58,6 +58,11 @@ class LaunchStep:
     structs: tuple[tuple[int, int], ...] = ()  # as `Launch.structs`
     cleared: tuple[str, ...] = ()  # memory that the host sets to zero before it
 
+    def said(self) -> Iterator[tuple[str, Said]]:
+        """The numbers that it is given, by the kernel's names for them."""
+        given = zip(self.names, self.arguments, strict=True)
+        return ((name, said) for name, said in given if isinstance(said, Said))
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchSteps:

@@ -41,6 +41,9 @@ YIELDS = [
     ),
     ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t];", "copy4(out + w * 16, a + w * 16)"),
     ("term_composed", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[c];", "a[c + r * n]"),
+    ("term_composed", "int w = threadIdx.x / 32, t = threadIdx.x, i = t % 4, j = t % 8, k = t % 16, l = t % 2;"
+     " out[w * 16 + i] = a[i + j]; const int c = j + k * 2 + l; out[j + k] = a[l + k]; out[i + w * 16] = a[c];",
+     "c = j + k * 2 + l + w * 16"),
     ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t * n];", "a + w * 16 * n)"),
     ("terms_rescaled", f"{WARP} out[w * 8 + t + t % 2 * 4] = a[t];", "t * 2 + t % 2]"),
     ("terms_rescaled", f"{WARP} out[w + t / 4] = a[t];", "out[w * 8 + t]"),

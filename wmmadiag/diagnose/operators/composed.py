@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.extents import extents
-from wmmadiag.diagnose.operators.making import Text, binary
+from wmmadiag.diagnose.operators.making import Text, binary, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Atom, pools
 
 _MOST_COORDINATES, _MOST_SIZES, _MOST_BOUNDS, _MOST_SUMS, _MOST_PITCHES = 4, 3, 8, 4, 2
+_MOST_STEPS = 4
 _COUNTING = frozenset({"index", "offset", "coordinate", "compared", "loop start", "argument"})
 _SIZES = frozenset({"pitch", "leading dimension", "extent", "dimension"})
 _BOUNDS = frozenset({"bound", "loop bound"})
@@ -30,6 +31,8 @@ class _Company:
         self.extents: dict[str, set[str]] = defaultdict(set)  # how many there are of what is added beside a pitch
         self.rounded: set[str] = set()  # of what is `n` in a `(n + s - 1) / s`: in its last part less is left
         self.pitches: dict[str, Counter[str]] = defaultdict(Counter)  # of each pointer, by its uses
+        self.steps: Counter[str] = Counter()  # products that sums have, and how often
+        self.first: dict[str, Expression] = {}  # such a product, where it stands first
         values = (pair for body in program.bodies for one in body.statements for pair in one.initial_values())
         self.values = {(value.unit.file, variable.name): value for variable, value in values}
         self.beside: dict[tuple[str, str], set[str]] = defaultdict(set)  # what is declared just before or behind
@@ -43,6 +46,7 @@ class _Company:
                 terms = sums.terms(one)
                 pitches = {term.pitch.text for term in terms if term.pitch is not None}
                 for term in terms:
+                    self._count(term)
                     self.extents[sums.uncast(term.expression).text] |= pitches if term.pitch is None else set()
             for name, pitch in _pitched(one):
                 self.pitches[name][pitch.text] += 1
@@ -57,6 +61,12 @@ class _Company:
                 if part.atom and part.varying is False:
                     self.times[sums.uncast(other).text][part.text] += 1
                     self.sizes[part.text] += 1
+
+    def _count(self, term: sums.Summand) -> None:
+        one = term.expression
+        if term.pitch is not None and one.operands[0].atom and one.varying is not False and not term.negative:
+            self.steps[one.text] += 1
+            self.first.setdefault(one.text, one)
 
 
 def _pitched(one: Expression) -> Iterator[tuple[str, Expression]]:
@@ -134,7 +144,8 @@ def _extent(program: Program, one: Expression) -> str:
 
 def terms(program: Program, one: Expression) -> Iterator[Text]:
     """What might be added to an expression: `c` and `c * s`, with a coordinate `c` and a size `s` that it is multiplied
-    by elsewhere, or that most others are; in an array of so many times so many, first by how many there are."""
+    by elsewhere, or that most others are; in an array of so many times so many, first by how many there are; and what
+    is added elsewhere most often, of other names."""
     visible = {atom.text for atom in pools(program).at(one)}
     for coordinate in coordinates(program, one):
         term = Text(coordinate.text, precedence.POSTFIX)
@@ -142,6 +153,10 @@ def terms(program: Program, one: Expression) -> Iterator[Text]:
         known = [*_extent(program, one).split(" * ")[:-1], *times(program, one, coordinate), *reaches(program, one)]
         found = [text for text in (*known, *sizes(program, one)) if text.isdecimal() or text in visible]
         yield from (binary(term, "*", Text(text, precedence.POSTFIX)) for text in list(dict.fromkeys(found))[:6])
+    company, pool = _company(program), pools(program)
+    steps = (company.first[text] for text, _ in company.steps.most_common())
+    other = (step for step in steps if not step.names & one.names and pool.visible(step, one))
+    yield from map(text_of, itertools.islice(other, _MOST_STEPS))
 
 
 def times(program: Program, one: Expression, coordinate: Atom) -> list[str]:

@@ -130,6 +130,7 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
                 _named(result, kernel, name, [told])
         elif known is not None:
             result.usual[name] = known
+    _multiplied(result, kernel, operation)  # by what only a name tells
     _name_what_is_counted(result, kernel, operation)
     _elements(result, kernel, operation)
     spoken = taken | _spoken_of(result)
@@ -166,8 +167,10 @@ def _free_of_tiles(result: Meanings, kernel: SourceKernel) -> None:
 
 def _multiplied(result: Meanings, kernel: SourceKernel, operation: str) -> None:
     """What host code divides by a number for a known extent is the product of both: `heads = width / head_size`."""
-    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
-        meant = meaning_of(parameter, operation)
+    passed = [(meaning_of(one, operation), value) for one, value in zip(kernel.parameters, kernel.passed, strict=True)]
+    for stage in kernel.together.stages if kernel.together is not None else ():
+        passed += [(symbol_for(name, operation), said.value) for name, said in stage.said()]
+    for meant, value in passed:
         if meant is None or not isinstance(value, Term) or value.op != "//" or value.args[0].op != "symbol":
             continue
         name, by = value.args[0].args[0], result.card(value.args[1])

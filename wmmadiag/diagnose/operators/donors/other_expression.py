@@ -20,12 +20,15 @@ _WHOLE = frozenset(
 
 @operator
 def donor(program: Program) -> Iterator[Draft]:
-    """An expression of the same type that stands elsewhere for the same, or shares a name, and is visible here."""
+    """An expression of the same type that stands elsewhere for the same, or shares a name, and is visible here; for a
+    part of what is assigned, what it is assigned to."""
     pool = pools(program)
     shelf = Shelf(program)
     for one in program.expressions:
         if not asked(one):
             continue
+        if (target := _assigned_to(one)) is not None:
+            yield replaced(one, text_of(target))
         made = 0
         for other in shelf.likely(one):
             if made == _MOST:
@@ -85,6 +88,19 @@ def asked(one: Expression) -> bool:
         return False
     around = one.parent
     return around is None or around.kind != "member"
+
+
+def _assigned_to(one: Expression) -> Expression | None:
+    """What a sum or product of reals is assigned to of which this is a part, which the sum does not read."""
+    top = one
+    while top.parent is not None and top.parent.kind in ("binary", "call", "cast"):
+        top = top.parent
+    whole = top.parent
+    if top is one or whole is None or whole.kind != "assignment" or whole.operator != "=" or one.type.whole:
+        return None
+    target = whole.operands[0]
+    read = any(part.text == target.text for part in top.under())
+    return target if not read and not target.atom and one.type.takes(target.type) else None
 
 
 def _slot(one: Expression) -> str:
