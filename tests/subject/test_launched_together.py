@@ -377,7 +377,9 @@ def test_what_a_source_launches_besides_parts_is_judged_too(tmp_path, capsys):
 
 def test_a_width_is_what_the_function_divides_for_a_number_of_one_of_its_kernels(tmp_path):
     text = TWO.replace("int n, float factor) {", "int n, int head_dim, float factor) {", 1)
-    text = text.replace("int n, float factor) {\n    float*", "int n, int width, int heads, float factor) {\n    float*")
+    text = text.replace(
+        "int n, float factor) {\n    float*", "int n, int width, int heads, float factor) {\n    float*"
+    )
     body = BOTH.replace("n, factor)", "n, width / heads, factor)")
     means = meanings(whole(tmp_path, body, text), "attention").by_symbol
     symbols = {name: str(terms.text(term)) for name, term in means.items()}

@@ -12,7 +12,7 @@ const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
 FAR = "\n".join("out[m] += a[0];" for _ in range(10))
 
 YIELDS = [
-    ("donor", "int t = threadIdx.x; out[t] = alpha * a[t] + alpha * a[t];", "alpha * a[t] + alpha * out[t]"),
+    ("donor", "int t = threadIdx.x; out[t + m] = alpha * a[t] + alpha * a[t];", "alpha * a[t] + alpha * out[t + m]"),
     (
         "in_steps",
         "const int y = blockIdx.x / m; const int row = n + y; for (int b = 0; b < 4; ++b) out[(row + b) * 64] = a[0];",
@@ -345,7 +345,7 @@ NEVER = [
     ("carried", "float x = fmaxf(a[0], alpha); out[0] = x + b[0];", "fmaxf(x, alpha)"),  # of two numbers
     ("carried", "float x = a[0]; { float y = b[0]; out[0] = x + y; }", "float x = a[0] + y"),  # not known there
     ("factor_more", "out[threadIdx.x] = 0.0f;", "0.0f * alpha"),
-    ("donor", "int t = threadIdx.x; out[t] = alpha * out[t] + alpha * a[t];", "alpha * out[t] + alpha * out[t]"),
+    ("donor", "int t = threadIdx.x; out[t + m] = alpha * a[t];", "= out[t + m];"),  # all of it
     ("donor", "int r = threadIdx.x; out[r * n] = a[r]; { int q = m; out[q + r] = b[0]; }", "a[q + r]"),
     ("everywhere", "out[threadIdx.x] = a[n];", "out[m] = a[m]"),
     (

@@ -67,9 +67,7 @@ FAMILIES: tuple[frozenset[str], ...] = tuple(
 )  # fmt: skip
 # Names in CUDA's casts, reals and whole numbers of one size: `__half_as_short` gives bits, `__half2short_rn` a value.
 _SIZES = ("(half|bfloat16)", "(u?short)"), ("(float)", "(u?int)")
-_CASTS = tuple(
-    re.compile(f"__{one}(_as_|2){other}(_r[nzud])?") for pair in _SIZES for one, other in (pair, pair[::-1])
-)
+_CASTS = tuple(re.compile(f"__{one}(_as_|2){other}(_r[nzud])?") for pair in _SIZES for one, other in (pair, pair[::-1]))
 
 
 def of_its_kind(name: str) -> list[str]:
