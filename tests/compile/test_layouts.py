@@ -34,9 +34,6 @@ struct Nested {
 struct Unions {
   int tag; union { float f; double d; struct { int lo, hi; }; }; union Other { char c[5]; short s; } other;
 };
-struct Bits {
-  unsigned a : 3, b : 7; signed c : 12; bool on : 1; unsigned : 0; unsigned char z : 4; float f; uint64_t w : 40;
-};
 struct Arrays { deep::Strides grid[2][3]; half x[8]; const half* rows[4]; uint4 packed[2]; half2 pair; };
 class Base0 { int q; char c; };
 struct Base1 { float z; };
@@ -69,7 +66,7 @@ typedef struct { int m; char t; } Typedefed;
 typedef struct Tagged { double d; char t; } Tagged_t;
 """
 NAMES = (
-    "Nested", "Unions", "Bits", "Arrays", "Derived", "TailPadding", "Aligned", "Pointers", "Enums",
+    "Nested", "Unions", "Arrays", "Derived", "TailPadding", "Aligned", "Pointers", "Enums",
     "Traits<half>::Params", "Dependent<Traits<float>>", "Empties", "Half", "Choice", "Macros", "deep::Vec<Nested, 2>",
     "Typedefed", "Tagged_t",
 )  # fmt: skip
@@ -92,12 +89,7 @@ def by_host_compiler(text, layouts_of, folder):
         lines.append(f"using {name} = {written_name};")
         lines.append(f'std::printf("%zu %zu", sizeof({name}), alignof({name}));')
         for leaf in layout.leaves():
-            if leaf.bits is None:
-                lines.append(f'std::printf(" %zu", offsetof({name}, {leaf.path}));')
-            else:
-                lines.append(f"{{ {name} x; std::memset(&x, 0, sizeof x); x.{leaf.path} = -1;")
-                lines.append("unsigned char* b = (unsigned char*)&x;")
-                lines.append('size_t n = 0; while (!(b[n / 8] >> n % 8 & 1)) ++n; std::printf(" %zu", n); }')
+            lines.append(f'std::printf(" %zu", offsetof({name}, {leaf.path}));')
         lines.append('std::printf("\\n");')
     source = folder / "host.cpp"
     source.write_text("\n".join([*lines, "}"]))
@@ -117,7 +109,7 @@ def test_every_offset_is_the_host_compilers(tmp_path):
     told = by_host_compiler(STRUCTS, found, tmp_path)
     for (name, layout), (size, align, *offsets) in zip(found.items(), told, strict=True):
         assert (layout.size, layout.align) == (size, align), name
-        places = [leaf.bits[0] if leaf.bits else leaf.offset for leaf in layout.leaves()]
+        places = [leaf.offset for leaf in layout.leaves()]
         assert places == offsets, name
         assert layout.leaves(), name
 
@@ -127,8 +119,8 @@ def leaf(layout, path):
 
 
 def test_leaves_say_what_they_are():
-    half, unions, bits, enums, dependent, arrays = laid_out(
-        STRUCTS, "Half", "Unions", "Bits", "Enums", "Dependent<Traits<float>>", "Arrays"
+    half, unions, enums, dependent, arrays = laid_out(
+        STRUCTS, "Half", "Unions", "Enums", "Dependent<Traits<float>>", "Arrays"
     )
     assert [(one.path, one.dtype) for one in half.leaves()][:4] == [
         ("h", "f16"),
@@ -138,7 +130,6 @@ def test_leaves_say_what_they_are():
     ]
     assert leaf(half, "grid.z").dtype == "u32"
     assert not leaf(unions, "f").alternative and leaf(unions, "d").alternative
-    assert leaf(bits, "c").bits == (10, 12)
     assert (leaf(enums, "s").dtype, leaf(enums, "own").dtype, leaf(enums, "b").dtype) == ("u8", "s16", "bool")
     assert (leaf(dependent, "params.x").dtype, leaf(dependent, "params.x").facts.target) == (None, "float")
     rows = leaf(arrays, "rows[3]")
@@ -151,7 +142,8 @@ REFUSED = {
     "struct B { int a; }; struct W : virtual B { int c; };": "virtual",
     "#define MORE int more[4];\nstruct H { int a; MORE int c; };": "are of no member|MORE",
     "#define HIDDEN(x) int x\nstruct H { int a; HIDDEN(b); int c; };": "HIDDEN|are of no member",
-    "struct P { int a; private: unsigned f : 3; };": "'f'",
+    "struct P { int a; private: unsigned f : 3; };": "'f' is a bit-field of 'P'",
+    "union U { unsigned f : 3; float x; }; struct O { int a; U u; };": "its member 'u'.*'f' is a bit-field of 'U'",
 }
 
 
@@ -197,18 +189,16 @@ def test_a_type_is_a_root_too():
 
 
 _SCALARS = ("signed char", "unsigned short", "int", "float", "double", "unsigned long long", "bool", "float*", "half2")
-_BITS = ("unsigned char", "int", "unsigned long long")
 
 
-def _members(inner, kind):
+def _members(inner):
     scalar = st.tuples(st.just("scalar"), st.sampled_from(_SCALARS), st.lists(st.integers(1, 3), max_size=2))
-    bits = st.tuples(st.just("bits"), st.sampled_from(_BITS), st.integers(1, 8))
     several = st.tuples(st.just("class"), inner, st.lists(st.integers(1, 2), max_size=1))
-    return st.lists(st.one_of(scalar, several, *([bits] if kind == "struct" else [])), min_size=1, max_size=4)
+    return st.lists(st.one_of(scalar, several), min_size=1, max_size=4)
 
 
 def _drawn(inner):
-    return st.sampled_from(["struct", "union"]).flatmap(lambda kind: st.tuples(st.just(kind), _members(inner, kind)))
+    return st.sampled_from(["struct", "union"]).flatmap(lambda kind: st.tuples(st.just(kind), _members(inner)))
 
 
 _CLASSES = st.recursive(_drawn(st.nothing()), _drawn, max_leaves=6)
@@ -219,9 +209,6 @@ def written(drawn, name):
     kind, members = drawn
     before, lines, bases = [], [], []
     for index, (what, type_, extra) in enumerate(members):
-        if what == "bits":
-            lines.append(f"{type_} m{index} : {extra};")
-            continue
         if what == "class":
             before.append(written(type_, f"{name}_{index}"))
             if kind == "struct" and type_[0] == "struct" and not extra:
@@ -231,9 +218,7 @@ def written(drawn, name):
         lines.append(f"{type_} n{index}{''.join(f'[{one}]' for one in extra)};")
     head = f"{kind} {name}{' : ' if bases else ''}{', '.join(bases)}"
     # Members of base classes are told apart by the names of their classes.
-    return (
-        "\n".join([*before, f"{head} {{ {' '.join(lines)} }};"]).replace(" m", f" m{name}").replace(" n", f" n{name}")
-    )
+    return "\n".join([*before, f"{head} {{ {' '.join(lines)} }};"]).replace(" n", f" n{name}")
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no host compiler")
@@ -247,5 +232,5 @@ def test_drawn_classes_lie_where_the_host_compiler_puts_them(tmp_path_factory, d
     assert not [one.reason for one in found.values() if isinstance(one, Unanswered)], text
     told = by_host_compiler(text, found, tmp_path_factory.mktemp("drawn"))
     for (name, layout), (size, align, *offsets) in zip(found.items(), told, strict=True):
-        places = [leaf.bits[0] if leaf.bits else leaf.offset for leaf in layout.leaves()]
+        places = [leaf.offset for leaf in layout.leaves()]
         assert (layout.size, layout.align, places) == (size, align, offsets), (name, text)

@@ -86,13 +86,11 @@ class KernelParameters:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """Where a member, a bit-field or a base class lies."""
+    """Where a member or a base class lies."""
 
     offset: int  # bytes from the class that it is a member of
     facts: TypeFacts  # its type
     own: bool = True  # whether it is a member of the class itself, and not of a base class of that
-    # (first bit from the class's beginning, number of bits) of a bit-field, else None
-    bits: tuple[int, int] | None = None
 
 
 def variables(ptx: str) -> Mapping[str, bytes]:
@@ -156,16 +154,6 @@ def member_facts(content: bytes) -> MemberFacts:
 def base_facts(content: bytes, offset: bytes) -> MemberFacts:
     """A base class: its facts, and what its variable holds."""
     return MemberFacts(int.from_bytes(offset, "little"), type_facts(content))
-
-
-def bit_facts(content: bytes, zeros: bytes, ones: bytes) -> MemberFacts | None:
-    """A bit-field: its facts, and an object with it at zero and at all ones; None where these do not tell one run."""
-    changed = int.from_bytes(zeros, "little") ^ int.from_bytes(ones, "little")
-    first = (changed & -changed).bit_length() - 1
-    width = changed.bit_length() - first
-    if changed == 0 or changed >> first != (1 << width) - 1:
-        return None
-    return MemberFacts(first // 8, type_facts(content), bits=(first, width))
 
 
 _FIXED = struct.Struct("<QQQQ4QBQQBBQB")

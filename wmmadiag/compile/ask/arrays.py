@@ -249,7 +249,7 @@ def _members(layout: ClassLayout, path: str, offset: int) -> Iterator[ArrayMembe
         name = f"{path}.{one.name}" if path and one.name else path + one.name
         if one.layout is not None and not one.facts.extents:
             yield from _members(one.layout, name, offset + one.offset)
-        elif one.bits is None and one.facts.size:
+        elif one.facts.size:
             item = one.facts.size // math.prod(one.facts.extents or (1,))
             yield ArrayMember(name, offset + one.offset, Elements(item, one.facts.extents))
 

@@ -16,7 +16,6 @@ from wmmadiag.compile.ask.answers import (
     TypeFacts,
     Unanswered,
     base_facts,
-    bit_facts,
     constant,
     kernel_parameters,
     member_facts,
@@ -210,8 +209,6 @@ def _variables(question: Question) -> tuple[str, ...]:
         return ("", "_at")
     if not isinstance(question, Member):
         return ("",)
-    if question.bits:
-        return ("", "_zeros", "_ones")
     return ("", "_base") if question.path[-1].base else ("",)
 
 
@@ -227,6 +224,4 @@ def _read(question: Question, text: str) -> Answer:
         return kernel_parameters(contents[0])
     if isinstance(question, AddressOf):
         return AddressFacts(int.from_bytes(contents[1], "little", signed=True), type_facts(contents[0]))
-    if question.bits:
-        return bit_facts(*contents) or Unanswered("the compiler does not show where its bits are")
     return base_facts(*contents) if question.path[-1].base else member_facts(contents[0])

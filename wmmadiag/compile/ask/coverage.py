@@ -29,7 +29,6 @@ class _BitSpan:
     end: int
     short: int
     align: int
-    bits: bool = False
     free: bool = False
 
 
@@ -41,12 +40,12 @@ def unexplained(of: DeclaredClass, fields: Mapping[int, Field], size: int, align
         fields: `id` of each declared member that exists → its place.
         size, align: of the class, bytes.
     """
-    units, loose = list(_units(of.members, fields)), _has_unnamed_bits(of.members)
+    units = list(_units(of.members, fields))
     ends = {0}
     padded = False
     for unit in units:
         starts = {0} if of.kind == "union" else {at for end in ends for at in _starts(unit, end)}
-        if unit.start not in starts and not (loose and unit.start >= min(ends)):
+        if unit.start not in starts:
             return _bytes(max((one for one in ends if one <= unit.start), default=0), unit.start)
         padded = padded or unit.start not in ends
         more = {unit.end, unit.short}
@@ -75,10 +74,6 @@ def _units(members: Sequence[DeclaredMember], fields: Mapping[int, Field]) -> It
         field = fields.get(id(one))
         if field is None:
             continue
-        if field.bits is not None:
-            first, width = field.bits
-            yield _BitSpan(first, first + width, first + width, 8 * field.facts.size, bits=True, free=one.aligned)
-            continue
         start = 8 * field.offset
         if field.facts.empty and not field.facts.depth and not field.facts.extents:
             yield _BitSpan(start, start + 8, start, 8, free=True)
@@ -90,8 +85,6 @@ def _units(members: Sequence[DeclaredMember], fields: Mapping[int, Field]) -> It
 
 def _starts(unit: _BitSpan, end: int) -> Iterator[int]:
     """Where a unit may begin behind what ends at `end`."""
-    if unit.bits:
-        yield end
     yield _up(end, unit.align)
     align = unit.align
     while unit.free and align < 8 * _LARGEST_ALIGNMENT:
@@ -103,17 +96,11 @@ def _used(layout: ClassLayout) -> int:
     """Bytes of a class to the end of its last member, its tail padding left out."""
     ends = [0]
     for one in layout.fields:
-        if one.bits is not None:
-            ends.append(-(-sum(one.bits) // 8))
-        elif one.layout is not None and not one.facts.extents:
+        if one.layout is not None and not one.facts.extents:
             ends.append(one.offset + _used(one.layout))
         elif not one.facts.empty:
             ends.append(one.offset + one.facts.size)
     return max(ends)
-
-
-def _has_unnamed_bits(members: Sequence[DeclaredMember]) -> bool:
-    return any((one.kind == "bits" and not one.name) or _has_unnamed_bits(one.members) for one in members)
 
 
 def _bytes(start: int, end: int) -> str:

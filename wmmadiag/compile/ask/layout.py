@@ -31,8 +31,6 @@ class Field:
     name: str  # "" of a base class
     offset: int  # bytes from the beginning of the class that it is a member of
     facts: TypeFacts  # its type
-    # (first bit from the beginning of the class, number of bits) of a bit-field, else None
-    bits: tuple[int, int] | None = None
     # of its type, of an array that of one element, where that is a class with members of its own
     layout: ClassLayout | None = None
 
@@ -47,7 +45,6 @@ class Leaf:
     size: int
     dtype: str | None  # its number format, None of a pointer and of what has none
     facts: TypeFacts  # of the member that it is, or is an element of
-    bits: tuple[int, int] | None = None  # of a bit-field, from the beginning of the outermost class
     alternative: bool = False  # whether an earlier member of a union has (some of) the same bytes
 
 
@@ -70,20 +67,18 @@ class ClassLayout:
         found: list[Leaf] = []
         taken = 0
         for one in _leaves(self, "", 0):
-            first, bits = one.bits or (8 * one.offset, 8 * one.size)
-            mask = ((1 << bits) - 1) << first
+            mask = ((1 << one.size) - 1) << one.offset
             found.append(replace(one, alternative=taken & mask != 0))
             taken |= mask
             if len(found) > _MOST_LEAVES:
                 raise ValueError(f"'{self.type}' has more than {_MOST_LEAVES} members")
-        return tuple(sorted(found, key=lambda one: one.bits[0] if one.bits else 8 * one.offset))
+        return tuple(sorted(found, key=lambda one: one.offset))
 
 
 def _leaves(layout: ClassLayout, path: str, offset: int) -> Iterator[Leaf]:
     for one in layout.fields:
         dot = "." if path and one.name else ""
         name, at = path + dot + one.name, offset + one.offset
-        bits = None if one.bits is None else (one.bits[0] + 8 * offset, one.bits[1])
         if one.facts.empty and not one.facts.depth:
             continue
         size = one.facts.size
@@ -94,14 +89,14 @@ def _leaves(layout: ClassLayout, path: str, offset: int) -> Iterator[Leaf]:
             if one.layout is not None:
                 yield from _leaves(one.layout, name + label, place)
             else:
-                yield from _scalar(one, name + label, place, size, bits)
+                yield from _scalar(one, name + label, place, size)
 
 
-def _scalar(one: Field, path: str, offset: int, size: int, bits: tuple[int, int] | None) -> Iterator[Leaf]:
+def _scalar(one: Field, path: str, offset: int, size: int) -> Iterator[Leaf]:
     known = None if one.facts.depth else element(one.facts)
     if known is None or known[1] == 1:
         dtype = None if known is None else known[0]
-        yield Leaf(path, offset, size, dtype, one.facts, bits)
+        yield Leaf(path, offset, size, dtype, one.facts)
         return
     each = size // known[1]
     for axis in range(known[1]):
@@ -261,7 +256,8 @@ class _LayoutReader:
     ) -> None:
         """Ask for the members of a class that is likely there, and for theirs."""
         for one in _flat(of.members):
-            self.answer(_question(root, path, one))
+            if one.kind != "bits":
+                self.answer(_question(root, path, one))
             if depth and one.kind in ("member", "base"):
                 inner = one.record or self.records.near(one.type)
                 if inner is not None and inner is not of:
@@ -276,8 +272,8 @@ class _LayoutReader:
         for one in _flat(of.members):
             if one.kind == "virtual":
                 raise _Refused(f"'{facts.target}' has virtual base classes")
-            if one.kind == "bits" and of.kind == "union":
-                raise _Refused(f"'{one.name}' is a bit-field of the union '{facts.target}'")
+            if one.kind == "bits":
+                raise _Refused(f"'{one.name}' is a bit-field of '{facts.target}'")
             answer = self.answer(_question(root, path, one))
             if answer is None:
                 waiting = True
@@ -307,7 +303,7 @@ class _LayoutReader:
                     raise _Refused(f"{within} '{one.name}' ('{answer.facts.target}'): {refused}") from None
                 waiting = waiting or layout is None
             name = "" if one.kind == "base" else one.name
-            fields[id(one)] = Field(name, answer.offset, answer.facts, answer.bits, layout)
+            fields[id(one)] = Field(name, answer.offset, answer.facts, layout)
         if waiting:
             return None
         reason = unexplained(of, fields, facts.target_size, facts.target_align)
@@ -317,13 +313,13 @@ class _LayoutReader:
 
 
 def _flat(members: Sequence[DeclaredMember]) -> Iterator[DeclaredMember]:
-    """The members with names; those of nameless groups are the class's own."""
+    """The members with names, and bit-fields; those of nameless groups are the class's own."""
     for one in members:
         if one.kind == "group":
             yield from _flat(one.members)
-        elif one.name:
+        elif one.name or one.kind == "bits":
             yield one
 
 
 def _question(root: TypeOf | ParameterType, path: tuple[MemberStep, ...], one: DeclaredMember) -> Member:
-    return Member(root, (*path, MemberStep(one.name, one.kind == "base")), one.kind == "bits")
+    return Member(root, (*path, MemberStep(one.name, one.kind == "base")))

@@ -98,12 +98,11 @@ class MemberStep:
 class Member:
     """Where a member or a base class of a class lies, and its type. Answer: `MemberFacts`.
 
-    Private members are answered too. Bit-fields have no address: `bits` asks for them, of classes that are constants.
+    Private members are answered too; bit-fields have no address.
     """
 
     root: TypeOf | ParameterType  # a class
     path: tuple[MemberStep, ...]  # from it to the member, by members that are classes and by base classes
-    bits: bool = False  # whether it is a bit-field
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +191,7 @@ def _member(question: Member, number: int) -> str:
     scope = root.scope if isinstance(root, TypeOf) else FILE_SCOPE
     carried = f"{_CARRIED}<decltype(&{_name(scope, number)})>::type"
     lines = [_carrying(root, number), "namespace wmmadiag_ask {\n", f"using {name}_at0 = type_in<{carried}>;\n"]
-    steps = question.path[:-1] if question.bits else question.path
-    for index, step in enumerate(steps):
+    for index, step in enumerate(question.path):
         tag, here, there = f"{name}_tag{index}", f"{name}_at{index}", f"{name}_at{index + 1}"
         what = "type" if step.base else "member"
         lines.append(f"struct {tag} {{ friend constexpr auto wmmadiag_{what}({tag}); }};\n")
@@ -203,19 +201,8 @@ def _member(question: Member, number: int) -> str:
         else:
             lines.append(f"template struct Opened<{tag}, &{here}::{step.name}>;\n")
             lines.append(f"using {there} = member_type<decltype(wmmadiag_member({tag}{{}}))>;\n")
-    here, last = f"{name}_at{len(steps)}", f"{name}_at{len(steps) - 1}"
-    if question.bits:
-        field = question.path[-1].name
-        made = f"{name}_made"
-        lines.append(
-            # Made in its place: nothing of the class is copied, and copies need not be constants.
-            f"template <int value> struct {made} {{ {here} made; constexpr {made}() : made{{}} {{"
-            f" made.{field} = static_cast<decltype({here}::{field})>(value); }} }};\n}}\n"
-        )
-        lines.append(_told(number, f"::wmmadiag_ask::facts<decltype(::wmmadiag_ask::{here}::{field})>()"))
-        for what, value in (("zeros", 0), ("ones", -1)):
-            lines.append(f'extern "C" __device__ ::wmmadiag_ask::{made}<{value}> {variable(number)}_{what}{{}};\n')
-    elif question.path[-1].base:
+    here, last = f"{name}_at{len(question.path)}", f"{name}_at{len(question.path) - 1}"
+    if question.path[-1].base:
         lines.append(
             f'static_assert(__is_base_of({here}, {last}) && !same<{here}, {last}>(), "not a base class");\n}}\n'
         )
@@ -226,7 +213,7 @@ def _member(question: Member, number: int) -> str:
         cast = f"(::wmmadiag_ask::{here}*)(::wmmadiag_ask::{last}*){room}"
         lines.append(f'extern "C" __device__ const void* {variable(number)}_base = {cast};\n')
     else:
-        member = f"wmmadiag_member(::wmmadiag_ask::{name}_tag{len(steps) - 1}{{}})"
+        member = f"wmmadiag_member(::wmmadiag_ask::{name}_tag{len(question.path) - 1}{{}})"
         lines.append("}\n" + _told(number, f"::wmmadiag_ask::member<::wmmadiag_ask::{last}>({member})"))
     return "".join(lines)
 

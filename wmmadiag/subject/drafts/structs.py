@@ -75,8 +75,6 @@ def _unfit(layout: ClassLayout) -> str:
     """Why a card cannot list a struct's members; "" if it can."""
     try:
         for one in layout.leaves():
-            if one.bits is not None:
-                return f"its member '{one.path}' is a bit-field"
             if one.alternative:
                 return f"its member '{one.path}' shares its bytes with another"
             if one.size not in (1, 2, 4, 8):
