@@ -142,13 +142,22 @@ def _element(type_: str) -> tuple[str, str | None] | None:
     return kind, card_type(dtype)
 
 
+_CAST = (
+    r"(?:\b\w+_cast\s*<[^;=]*?\*\s*>\s*\(|\(\s*(?:const\s+)?[A-Za-z_][\w:]*(?:\s*<[^<>;()]*>)?(?:\s+const)?\s*\*\s*\))"
+)
+"""The head of a cast to a pointer."""
+
+
 def _pointers_into(code: str, name: str) -> str:
     """The names of an array and of pointers into it, as alternatives of a pattern."""
     names = {name}
     for _ in range(2):
         known = "|".join(map(re.escape, sorted(names)))
-        into = rf"\*\s*(?:__restrict__\s*)?([A-Za-z_]\w*)\s*=\s*[&(]*(?:\w+(?:\.|->))?(?:{known})\b"
-        names |= set(re.findall(into, code))
+        declared = r"(?P<star>\*\s*(?:const\s+)?(?:__restrict__\s*)?|\bauto\s+(?:const\s+)?)(?P<name>[A-Za-z_]\w*)"
+        into = rf"{declared}\s*=\s*(?P<taken>[&(]*(?:{_CAST}[&(\s]*)*)(?:\w+(?:\.|->))?(?:{known})\b(?P<rest>[^;]*)"
+        for found in re.finditer(into, code):
+            copied = found["star"][0] != "*" and "&" not in found["taken"] and found["rest"].rstrip().endswith("]")
+            names |= set() if copied else {found["name"]}
     return "|".join(map(re.escape, sorted(names)))
 
 
@@ -156,8 +165,10 @@ def writes_to(code: str, name: str) -> bool:
     """Whether a kernel assigns to elements of the array of that name, or calls what stores there."""
     known = _pointers_into(code, name)
     assigned = rf"(?<![\w])(?:{known})\s*\[[^\]]*\]\s*(?:[-+*/]?=)(?!=)"
+    cast = rf"{_CAST}[&(\s]*(?:{known})\b[^;=]*[)\]]\s*=(?!=)"  # by vectors: `*(float4*)(y + i) = v`
+    macro = rf"\b[A-Za-z_]\w*\s*\(\s*[&(]*(?:{known})\s*\[[^;=]*\)\s*=(?!=)"  # `FLOAT4(y[i]) = v`
     stored = rf"\b\w*[sS]tore\w*\s*(?:<[^<>;]*>\s*)?\(\s*&?\s*(?:{known})\b"
-    return re.search(f"{assigned}|{stored}", code) is not None
+    return re.search(f"{assigned}|{cast}|{macro}|{stored}", code) is not None
 
 
 def reads_one(code: str, name: str) -> bool:
