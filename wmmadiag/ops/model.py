@@ -261,6 +261,7 @@ class Operation:
     made_for: Mapping[str, str] = field(default_factory=dict)
     # extents of which a kernel may take one alone, with what that is: {"Sq": "one query in each head"}
     single: Mapping[str, str] = field(default_factory=dict)
+    rows: str = ""  # the extent that counts rows, each computed alone: a kernel of one block may take one; "" for none
     # the symbol of parts of an output of which inputs say how long each is; "" for none
     groups: str = ""
     # extents that are another's, but where an array is there that counts them itself: {"key_starts": "U"}

@@ -68,6 +68,7 @@ OPERATION = Operation(
     },
     oracle=_oracle,
     bound=_bound,
+    rows="M",
     extents={
         "M": "m rows nrows numrows tokens numtokens ntokens batch b batchsize t",
         "N": "n k cols columns ncols numcols hidden hiddensize hiddendim dim d c h normalizedshape",

@@ -117,6 +117,7 @@ OPERATION = Operation(
     symbols={"batch": "1", "causal": "0"},
     separate=("batch",),
     optional="batch",
+    rows="M",
     extents={"M": "m rows nrows numrows batch b", "N": "n cols columns ncols numcols c d dim"},
     cases=({"M": 64, "N": 64}, {"M": 64, "N": 256}),
     hard_inputs=SCORES,

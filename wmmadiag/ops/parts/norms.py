@@ -58,10 +58,20 @@ NORMALISED_KEPT = kept_in("x", "normalised values", "normalized_dtype", *NARROW)
 CHOICES: tuple[Choice, ...] = (NORMALISED_KEPT, kept_in("x", "sums with the residual", "sum_dtype", *NARROW))
 
 
+def _added(exponent: int) -> str:
+    """The pattern of a power of ten that code adds before a root, or names so."""
+    number = rf"(?:1(?:\.0*)?e-0*{exponent}|0?\.0{{{exponent - 1}}}10*)f?(?![\w.])"
+    under_root = rf"sqrt\w*\s*\([^;]*\+\s*{number}|\+=?\s*{number}\s*;[^;{{}}]*sqrt"
+    return rf"{under_root}|eps\w*(?:\s*[={{(]|\s)\s*{number}"
+
+
+_EPS: Mapping[str, str] = {f"1e-{exponent}": _added(exponent) for exponent in range(3, 13)}
+
+
 def eps(usual: str, meaning: str) -> Parameter:
     """What is added to the variance, or to the mean square."""
     spellings = "eps epsilon layernormeps rmsnormeps rmseps lneps normeps varianceepsilon"
-    return Parameter("cap", usual, meaning, spellings=spellings, drafted=(usual, "0.25"))
+    return Parameter("cap", usual, meaning, spellings=spellings, formulas=_EPS, drafted=(usual, "0.25"))
 
 
 def signs(names: str) -> Signs:

@@ -208,11 +208,14 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
         machine=machine,
         constants={**kernel.constants, **constants},
         parameters=tuple(
-            replace(one, name=own.get(one.name, one.name), meant=meant.extents.get(one.name, one.meant))
+            replace(
+                one,
+                name=own.get(one.name, one.name),
+                label=one.label or one.name,
+                meant=meant.extents.get(one.name, one.meant),
+            )
             for one in kernel.parameters
         ),
-        tiling=kernel.tiling.renamed(own),
-        other_shape=replace(kernel.other_shape, tiling=kernel.other_shape.tiling.renamed(own)),
     )
     result = draft(renamed, operation, replace(wishes, layouts=meant.layouts, hides=meant.hides))
     for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):
@@ -303,6 +306,7 @@ def _extents(
                 rest = [name for name in left if name not in chosen]
                 for over in permutations(rest, len(beside)) if len(beside) <= len(rest) else [()]:
                     yield dict(zip(numbers, chosen, strict=True)), dict(zip(beside, over, strict=False)), {}
+            yield from _of_all(known.extents, numbers, left)
         else:
             for several in product(every, repeat=len(numbers)):
                 for apart in _told_apart(several, operation) if set(left) <= set(several) else ():
@@ -321,6 +325,15 @@ def _extents(
             pairs = dict(zip(chosen, left, strict=True))
             yield ({}, {name: pairs[name] for name in chosen if name in symbols},
                    {name: pairs[name] for name in chosen if name not in symbols})  # fmt: skip
+
+
+def _of_all(
+    extents: Mapping[str, str], numbers: Sequence[str], left: Sequence[str]
+) -> Iterator[tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]]:
+    """One number as that of all elements: a product of every extent that is left."""
+    products = [one for one in extents if not one.isidentifier() and names_in(one) == {*left}]
+    if len(numbers) == 1:
+        yield from (({numbers[0]: one}, {}, {}) for one in products)
 
 
 def _told_apart(extents: Sequence[str], operation: str) -> Iterator[Sequence[str]]:

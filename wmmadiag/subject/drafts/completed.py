@@ -44,7 +44,9 @@ def _in_dialects(kernel: SourceKernel, operation: str) -> Iterator[tuple[str, So
             symbols = {value.args[0]: [meant[one.name]] for one, value in pairs
                        if one.name in meant and isinstance(value, Term) and value.op == "symbol"}  # fmt: skip
             machine = replace(machine, names={**machine.names, **symbols})
-        parameters = tuple(replace(one, name=meant.get(one.name, one.name)) for one in kernel.parameters)
+        parameters = tuple(
+            replace(one, name=meant.get(one.name, one.name), label=one.label or one.name) for one in kernel.parameters
+        )
         said = ", ".join(f"{name} is {value_for(spelling, operation) or spelling}" for name, spelling in meant.items())
         yield said, replace(kernel, machine=machine, parameters=parameters)
 

@@ -25,10 +25,6 @@ class Tiling(NamedTuple):
     covered: Mapping[str, int] = {}  # → tiles of it that a loop ends with a part of
     strides: Mapping[str, int] = {}  # → what a block's threads take of it at a time
 
-    def renamed(self, names: Mapping[str, str]) -> Tiling:
-        """The same under other names."""
-        return Tiling(*({names.get(name, name): value for name, value in told.items()} for told in self))
-
 
 def tiling(
     program: HostProgram,

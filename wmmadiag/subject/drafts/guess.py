@@ -27,8 +27,8 @@ class DraftParameter:
     # a card's element type, or None when the C type does not say (a template parameter, a struct)
     dtype: str | None = None
     lanes: int = 1  # elements of a vector type (half2: 2), else 1; storage is the same either way
-    struct: str = ""  # the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there
-    label: str = ""
+    struct: str = ""  # the kernel's parameter that it is a member of, if that is a struct
+    label: str = ""  # its name in there, or in the code of a kernel that is tried with it by another name
     offset: int = 0  # … and bytes from its begin
     value: str = ""  # what it is, where that does not depend on its meaning: of padding, of a pointer that stays null
     unread: bool = False  # whether no code that is to be seen reads it
@@ -40,7 +40,7 @@ class DraftParameter:
 
     @property
     def own_name(self) -> str:
-        """Its name in code: of a struct's member alone."""
+        """Its name in code, whatever it is taken for: of a struct's member alone."""
         return self.label.rpartition(".")[2] or self.name
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.code_facts import passed_on, writes_to
+from wmmadiag.subject.drafts.code_facts import may_add_to, passed_on, writes_to
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.kernel import SourceKernel
-from wmmadiag.subject.drafts.model import CardDraft
+from wmmadiag.subject.drafts.model import TODO, CardDraft
 
 
 def written_over(result: CardDraft, role: str, factor: str, named: bool, kernel: SourceKernel) -> None:
@@ -40,16 +40,32 @@ def mark_updated(result: CardDraft, code: str) -> None:
     roles = OPERATIONS[result.operation].roles
     present = {one.role for one in result.arguments}
     inputs = {one.updates for name, one in roles.items() if one.updates and name not in present}
+    _take_places(result, code, present)
     for argument in result.arguments:
         parameter = argument.parameter
         if argument.role not in inputs or argument.direction or not parameter.pointer or parameter.const:
             continue
-        if _may_write(code, parameter.own_name):
+        if may_write(code, parameter.own_name):
             argument.direction = "inout"
-            result.remarks.append(f"'{parameter.name}' is read, and written over with what becomes of it")
+            result.remarks.append(f"'{parameter.own_name}' is read, and written over with what becomes of it")
 
 
-def _may_write(code: str, name: str) -> bool:
+def _take_places(result: CardDraft, code: str, present: Collection[str]) -> None:
+    """Let outputs be the inputs that they take the place of and that have no array, where the code reads them, too."""
+    roles = OPERATIONS[result.operation].roles
+    for argument in result.arguments:
+        known = roles.get(argument.role)
+        over = known.updates if known is not None else ""
+        if over not in roles or not roles[over].required or {over, TODO} & {*present} or argument.direction:
+            continue
+        name = argument.parameter.own_name
+        if not argument.parameter.const and writes_to(code, name) and may_add_to(code, name):
+            argument.role, argument.direction = over, "inout"
+            result.remarks.append(f"'{name}' is read, and written over with what becomes of it")
+
+
+def may_write(code: str, name: str) -> bool:
+    """Whether code stores to the array of that name, or hands it to what may."""
     return writes_to(code, name) or passed_on(code, name)
 
 
@@ -58,7 +74,7 @@ def replaced_roles(
 ) -> set[str]:
     """The outputs that have no array of their own, and take the place of an input that the code stores to."""
     known = OPERATIONS[operation].roles
-    over = {role for one, role in zip(pointers, roles, strict=True) if not one.const and _may_write(code, one.name)}
+    over = {role for one, role in zip(pointers, roles, strict=True) if not one.const and may_write(code, one.name)}
     return {name for name, one in known.items() if one.updates and one.updates in over and name not in roles}
 
 

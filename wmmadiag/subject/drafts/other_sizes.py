@@ -61,6 +61,14 @@ def settings_in_code(drafted: CardDraft) -> Iterator[dict[str, str]]:
             yield {name: str(next(one[name] for one in reversed(usual) if name in one)) for name in chosen}
 
 
+def one_row(drafted: CardDraft, kernel: SourceKernel) -> Iterator[dict[str, str]]:
+    """One row, for a kernel of one block that gets no number of rows: the norm of the one token that is decoded."""
+    rows = OPERATIONS[drafted.operation].rows
+    alone = {*drafted.grid} <= {"1"} if kernel.launch is not None else not re.search(r"\bblockIdx\b", kernel.code)
+    if rows and alone and rows not in {*spoken_of(drafted), *drafted.fixed}:
+        yield {rows: "1"}
+
+
 def _whole(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel) -> dict[str, int]:
     """The sizes that host code gives, rounded up where grid or kernel divides them and leaves a rest out: another
     kernel of the source may be the one for them."""
@@ -90,6 +98,9 @@ def _other_sizes(
     for symbol, meaning in OPERATIONS[drafted.operation].single.items():
         if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:
             yield meaning, drafted, {**given, symbol: "1"}, TILES[0]
+    for settings in one_row(drafted, kernel):
+        if not settings.keys() & given.keys():
+            yield "one row", drafted, {**given, **settings}, TILES[0]
     whole = _whole(drafted, given, kernel)
     if whole:
         said = " and ".join(f"{name} = {size}" for name, size in whole.items())

@@ -9,7 +9,7 @@ from math import perm
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, role_named, telling_first
-from wmmadiag.subject.drafts.in_place import replaced_roles
+from wmmadiag.subject.drafts.in_place import may_write, replaced_roles
 from wmmadiag.subject.drafts.kernel import SourceKernel
 
 _INDEX = 4  # bytes
@@ -40,7 +40,8 @@ def possible_roles(
 ) -> Iterator[Mapping[str, str]]:
     """Roles for pointers: all that the operation needs, and as many others as there are pointers for.
 
-    Then those where one array holds several inputs, though its name tells of none, or of one of them.
+    Then those where an output takes the place of an input, and where one array holds several inputs, though its name
+    tells of none, or of one of them.
     """
     others = {one.name for one in unnamed}
     told = [one for one in kernel.parameters if one.pointer and one.name not in others]
@@ -48,6 +49,12 @@ def possible_roles(
     present = covered_roles(operation, named.values())
     present |= replaced_roles(operation, told, list(named.values()), kernel.code)
     yield from _chosen(kernel, operation, unnamed, present)
+    written = {one.name for one in unnamed if not one.const and may_write(kernel.code, one.own_name)}
+    for output, known in OPERATIONS[operation].roles.items():
+        over = known.updates
+        if over and not {output, over} & present and OPERATIONS[operation].roles[over].required:
+            several = _chosen(kernel, operation, unnamed, {*present, output})
+            yield from (own for own in several if any(role == over and name in written for name, role in own.items()))
     for packed, one in OPERATIONS[operation].packed.items():
         parts = {*one.parts}
         if not parts <= present:

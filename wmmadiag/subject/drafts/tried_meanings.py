@@ -26,7 +26,7 @@ from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.launched import ANY_BLOCKS, is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.model import CardDraft, Wishes
-from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_tile, settings_in_code
+from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES, one_row, one_tile, settings_in_code
 from wmmadiag.subject.drafts.recognise import against, unkept
 from wmmadiag.subject.drafts.sizes import cases, narrow_axes, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text, parsed_card
@@ -143,7 +143,7 @@ def _launched(
     drafted = drafted_by(wishes)
     if not is_only_unlaunched(drafted):
         yield drafted, TILES[0]
-        for settings in settings_in_code(drafted):
+        for settings in (*settings_in_code(drafted), *one_row(drafted, kernel)):
             yield replace(drafted, fixed={**drafted.fixed, **settings}), TILES[0]
         return
     probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
@@ -172,6 +172,7 @@ def _launched(
 def _untold_sizes(drafted: CardDraft, given: Mapping[str, str], kernel: SourceKernel) -> Iterator[dict[str, str]]:
     """Sizes of extents that nothing tells: as they are usually, then others."""
     yield {}
+    yield from one_row(drafted, kernel)
     yield from one_tile(drafted, given, kernel)
     for symbol in sorted(unvaried(drafted.operation) - {*drafted.fixed, *given}):
         yield from ({symbol: str(value)} for value in EXTENTS[:1])

@@ -27,7 +27,7 @@ def chosen_kernel(
 
     Raises:
         SeveralKernelsError: several may be meant; it has those that the host code launches, or where it
-            launches none those with tensor-core instructions.
+            launches none those with tensor-core instructions, or all.
     """
     both = [name for name in launched if name in multiplying]
     for candidates in (names, both, multiplying if not both else (), launched if not multiplying else ()):
@@ -41,7 +41,7 @@ def chosen_kernel(
         f"{path}: the source has several kernels", detail=f"kernels:\n{listed}", hint=f"name one: --entry {nearest}"
     )
     error.kernels = tuple(name for name in launched if name in both or not both or (tells is not None and tells(name)))
-    error.kernels = error.kernels if launched else tuple(multiplying)
+    error.kernels = error.kernels if launched else tuple(multiplying or names)
     raise error
 
 
