@@ -58,6 +58,15 @@ def test_a_kernel_is_right_by_a_formula_in_a_comment(tmp_path, capsys):
     assert "(strange.cu:4)" in said
 
 
+def test_what_is_said_of_indices_has_them_where_it_stands_without(tmp_path, capsys):
+    text = SOURCE.replace("h[m, :] = x[m, :] @ w", "h[m][n] = sum_k x[m][k] * w[k][n]")
+    text = text.replace("y[m, n] = tanh(h[m, n]) * gain[n] + 0.25", "y[m][n] = tanh(h) * gain[n] + 0.25")
+    text = text.replace("// x [M, K], w [K, N], gain [N], y [M, N]\n", "")
+    status, said = checked(tmp_path, capsys, text)
+    assert status == 0, said
+    assert "y[m][n] = tanh(h) * gain[n] + 0.25" in said
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

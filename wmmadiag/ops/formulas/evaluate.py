@@ -26,6 +26,7 @@ from wmmadiag.ops.formulas.tree import (
     Turned,
     Word,
     replaced,
+    with_own_indices,
 )
 from wmmadiag.ops.formulas.values import Val
 from wmmadiag.ops.parts.late import NDArray, np
@@ -59,7 +60,7 @@ def evaluated(
     known, found = dict(tensors), dict[str, SaidTensor]()
     axes = {dim for one in wanted.values() for dim in one.dims}
     numberings = {one.target: one for one in statements if one.target in axes and one.target not in wanted}
-    for one in statements:
+    for one in with_own_indices(statements):
         if one.target in numberings:
             continue
         target = one.target or (next(iter(wanted)) if len(wanted) == 1 else "")

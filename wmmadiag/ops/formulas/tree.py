@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
+
+from wmmadiag.ops.formulas.words import OF_ROWS
 
 
 class FormulaError(ValueError):
@@ -136,6 +138,38 @@ def replaced(tree: Expr, by: Mapping[str, Expr]) -> Expr:
         elif value is not None and not isinstance(value, str | float):
             changed[one.name] = replaced(value, by)
     return replace(tree, **changed)
+
+
+def with_own_indices(statements: Sequence[Equation]) -> list[Equation]:
+    """Statements, in which what one says of plain indices has these wherever another one of them, whose target has
+    them all, names its element without any: `acc[m, n] = …` and `out[m, n] = acc + bias[n]`."""
+    said: dict[str, Indexed] = {}
+    found = []
+    for one in statements:
+        plain = [item for item in one.items or () if isinstance(item, Word)]
+        names = {item.id for item in plain}
+        by = {name: of for name, of in said.items() if all(isinstance(i, Word) and i.id in names for i in of.items)}
+        found.append(replace(one, value=_of_elements(one.value, by)) if by else one)
+        if plain and len(plain) == len(one.items or ()):
+            said.setdefault(one.target, Indexed(one.target, tuple(plain)))
+    return found
+
+
+def _of_elements(tree: Expr, by: Mapping[str, Indexed]) -> Expr:
+    """A tree with elements for names, but where a row or a matrix is meant."""
+    match tree:
+        case Word():
+            return by.get(tree.id, tree)
+        case Negated(of):
+            return Negated(_of_elements(of, by))
+        case Infix(op, left, right) if op != "@":
+            return replace(tree, left=_of_elements(left, by), right=_of_elements(right, by))
+        case Power():
+            return replace(tree, of=_of_elements(tree.of, by))
+        case Applied() if tree.name not in OF_ROWS and (len(tree.arguments) > 1 or tree.name not in ("max", "min")):
+            return replace(tree, arguments=tuple(_of_elements(part, by) for part in tree.arguments))
+        case _:
+            return tree
 
 
 def index_text(tree: Expr, names: Mapping[str, str]) -> str:

@@ -9,6 +9,11 @@ FUNCTIONS = frozenset({
     "layer_norm", "mean", "sum", "rowsum", "amax", "cov", "cdist", "matmul", "mm", "bmm", "linear", "transpose",
     "tril", "triu",
 })  # fmt: skip
+OF_ROWS = frozenset({
+    "softmax", "logsumexp", "rmsnorm", "rms_norm", "rms", "layernorm", "layer_norm", "mean", "sum", "rowsum", "amax",
+    "cov", "cdist", "matmul", "mm", "bmm", "linear", "transpose", "tril", "triu",
+})  # fmt: skip
+"""Those that take rows or matrices, and no single elements."""
 CASTS = frozenset({
     "half", "float", "bf16", "bfloat16", "f16", "fp16", "f32", "fp32", "float16", "float32", "double", "int8",
 })  # fmt: skip

@@ -19,6 +19,7 @@ from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Pointer, Struct, Value
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.ops.formulas.tree import Applied, names_of, nodes
+from wmmadiag.subject.alternatives import elements
 from wmmadiag.subject.card import Card, Case, Derived
 from wmmadiag.subject.drafts.code_facts import uses_tf32
 from wmmadiag.subject.drafts.given_source import GivenSource
@@ -45,6 +46,7 @@ _MOST_STATEMENTS, _MOST_CARDS, _MOST_RUNS = 6, 12, 16
 _MOST_LAUNCHES, _PROBED, _TILE = 4, 4, 64  # that are tried of a kernel which nobody launches, in sizes times that
 _TOLD = 0.1  # of the elements of an output: those that their bounds must tell from their neighbours
 _EVEN = 256  # a multiple of the tiles that there are
+_MOST_ELEMENTS = 1 << 25  # of all arrays of a case
 _SETS = 3  # of sizes, of one way in which names are meant
 _REAL = frozenset(["f16", "bf16", "f32", "f64"])
 
@@ -358,6 +360,8 @@ def _run(card: Card, tries: TriedFormulas) -> tuple[CaseResult, Verdict | None]:
 def _outcome(card: Card, tries: TriedFormulas) -> str:
     """What the first case of a card gives: "right", "wrong", "mute" where its numbers are too much alike to tell,
     "died", or "strays" where it stores outside its arrays."""
+    if elements(card)(card.cases[0]) > _MOST_ELEMENTS:
+        return "died"
     result, verdict = _run(card, tries)
     if verdict is None:
         return "strays" if result.problem is not None and is_store_outside(result.problem) else "died"

@@ -26,6 +26,7 @@ from wmmadiag.ops.formulas.tree import (
     Word,
     index_text,
     nodes,
+    with_own_indices,
 )
 from wmmadiag.subject.drafts.guess import DraftParameter
 from wmmadiag.subject.drafts.kernel import SourceKernel
@@ -50,7 +51,7 @@ def shapes_of(
     arrays = [one for one in kernel.parameters if one.pointer and not one.value]
     known = dict(said)
     known |= {name: dims for name, dims in of_tensors(kernel, launched, arrays).items() if name not in known}
-    inference = _Inference(arrays, statements, known, numbers)
+    inference = _Inference(arrays, with_own_indices(statements), known, numbers)
     inference.infer()
     yield from islice(inference.shapes(_extents(kernel)), _MOST)
 
