@@ -140,6 +140,8 @@ def _tells_nothing(outcome: TaskOutcome, own_main: bool) -> bool:
     was no time for is not passed over: whether all is right would hang on the clock."""
     if not outcome.beside or outcome.left:
         return False
+    if outcome.differs:
+        return own_main
     return bool(outcome.error) or (own_main and outcome.code == UndecidedError.exit_code)
 
 

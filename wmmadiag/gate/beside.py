@@ -56,19 +56,26 @@ def _kernels(outcome: TaskOutcome, run: RunTask) -> list[TaskOutcome]:
 
 def left_out(task: Task, entry: str) -> TaskOutcome:
     """The outcome of a kernel that nobody named, and for which there is no time left."""
-    named = shlex.quote(entry)
+    asked = replace(task, options={**task.options, "entry": entry})
+    return replace(_asked(asked, "was not checked, since other kernels of the source took long"), left=True)
+
+
+def _asked(task: Task, why: str) -> TaskOutcome:
+    """The outcome of a kernel that nobody named, and of which a check alone tells more."""
+    entry = str(task.options["entry"])
     return TaskOutcome(
-        replace(task, options={**task.options, "entry": entry}),
-        error=f"{task.path}: {entry} was not checked, since other kernels of the source took long\n"
-        f"next: `wmmadiag check {shlex.quote(str(task.path))} --entry {named}` checks it alone",
-        code=UndecidedError.exit_code, asked=True, left=True,
+        task,
+        error=f"{task.path}: {entry} {why}\n"
+        f"next: `wmmadiag check {shlex.quote(str(task.path))} --entry {shlex.quote(entry)}` checks it alone",
+        code=UndecidedError.exit_code, asked=True,
     )  # fmt: skip
 
 
 def _with_instantiations(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcome]:
     """The outcome, and of other instantiations of its kernel, if it is right, those that are right as well.
 
-    What others compute nobody said, nor how large they are launched: of one that is not right the outcome says so.
+    What others compute nobody said, nor how large they are launched: one that gives other numbers is asked about, and
+    of what does not run to its end the outcome says so.
     """
     report, task = outcome.report, outcome.task
     if report is None or report.status != "passed" or any(map(task.options.get, _OF_ONE_LAUNCH)):
@@ -79,6 +86,10 @@ def _with_instantiations(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOut
     others = [_launched(_run(again, name, run)) for name in report.instantiations[:MOST_INSTANTIATIONS]]
     yield replace(outcome, report=_told(report, others))
     yield from (one for one in others if _status(one) == "passed")
+    for one in others:
+        if differs := _differs(one):
+            why = f"is launched or asked for, too, and {differs} if it computes what the one that is right does"
+            yield replace(_asked(one.task, why), beside=True, differs=True)
 
 
 def _limits(task: Task, report: KernelReport) -> RunLimits:
@@ -138,11 +149,19 @@ def _why(outcome: TaskOutcome) -> str:
     case = next((one for one in outcome.report.cases if one.status != "passed"), None)
     if case is None:
         return "undecided"
+    if differs := _differs(outcome):
+        return differs
     errors = [one.message for one in case.findings if one.level == "error"]
-    wrong = [one for one in case.observations if one.wrong]
-    if wrong and not errors:
-        return f"{wrong[0].wrong:,} of {wrong[0].elements:,} elements of {wrong[0].output} differ"
     return errors[0] if errors else case.problem.message if case.problem is not None else "undecided"
+
+
+def _differs(outcome: TaskOutcome) -> str:
+    """How many elements of what it gives are not as they should be; "" for none, and where it does what it must not."""
+    case = next((one for one in outcome.report.cases if one.status != "passed"), None) if outcome.report else None
+    wrong = [one for one in case.observations if one.wrong] if case is not None else []
+    if case is None or not wrong or any(one.level == "error" for one in case.findings):
+        return ""
+    return f"{wrong[0].wrong:,} of {wrong[0].elements:,} elements of {wrong[0].output} differ"
 
 
 def _saying(outcome: TaskOutcome, clause: str) -> TaskOutcome:

@@ -34,7 +34,8 @@ class TaskOutcome:
     `cached`: nothing ran; it is the result of an earlier run of the same kernel. `several`: nothing ran, since the
     source has these kernels, and one is checked at a time; `others`: what it launches besides. `asked`: the error is a
     question that an option answers. `beside`: it is of a kernel that the source launches besides the one that was
-    taken. `left`: nobody named the kernel, and the source's others took so long that it was not checked.
+    taken. `left`: nobody named the kernel, and the source's others took so long that it was not checked. `differs`: it
+    is an instantiation that nobody named, which gives other numbers than the one that was taken should.
     """
 
     task: Task
@@ -49,6 +50,7 @@ class TaskOutcome:
     asked: bool = False
     beside: bool = False
     left: bool = False
+    differs: bool = False
 
     @property
     def status(self) -> Status:
