@@ -105,6 +105,7 @@ YIELDS = [
     ),
     ("regrouped_calls", "__half2 v, s, z; v = __hfma2(v, s, __hneg2(z));", "__hmul2(__hsub2(v, z), s)"),
     ("regrouped_calls", "__half2 v, s, z; v = __hmul2(__hsub2(v, z), s);", "__hfma2(v, s, __hneg2(z))"),
+    ("regrouped_calls", "__half2 v, s, z; v = __hsub2(__hmul2(v, s), __hmul2(s, z));", "v = __hmul2(__hsub2(v, z), s)"),
     ("regrouped_calls", "float x = fmaf(a[0], a[1], b[0]); out[0] = x;", "__fmul_rn(__fadd_rn(a[0], b[0]), a[1])"),
     (
         "regrouped_calls",
@@ -224,6 +225,7 @@ NEVER = [
         "int l = threadIdx.x, k = threadIdx.y; int r = m + l % 16; int c = n + k / 16; copy4(out, a + r * n + c);",
         "^ 8",
     ),
+    ("regrouped_calls", "__half2 v, s, z, t; v = __hsub2(__hmul2(v, s), __hmul2(t, z));", "__hsub2(v, z)"),
     ("regrouped_calls", "float x = fmaxf(a[0], a[1]); out[0] = x;", "__fmul_rn"),
     ("magnitude", "float s = fabsf(a[0] - b[0]); out[0] = s;", "fabsf(fabsf"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),

@@ -35,7 +35,8 @@ SPELLED = (
 
 @operator
 def regrouped_calls(program: Program) -> Iterator[Draft]:
-    """`(a + c) * b` for `a * b + c`, and back, where functions of `SPELLED` compute them; with differences likewise."""
+    """`(a + c) * b` for `a * b + c` and for `a * b + c * b`, and the former back, where functions of `SPELLED` compute
+    them; with differences likewise."""
     for one in program.expressions:
         if one.kind == "call" and not one.fixed:
             for known in SPELLED:
@@ -60,10 +61,17 @@ def _otherwise(one: Expression, known: Spelled) -> Iterator[str]:
                     yield f"{known.fused}({c.text}, {factor.text}, {a.text})"
     elif name in (known.sum, known.difference) and len(held) == 2:
         product, term = held
-        if product.kind == "call" and product.operator == known.product and len(product.operands) == 2:
-            a, b = product.operands
-            for into, factor in ((a, b), (b, a)):
-                yield f"{known.product}({name}({into.text}, {term.text}), {factor.text})"
+        for into, factor in _factors(product, known):
+            yield f"{known.product}({name}({into.text}, {term.text}), {factor.text})"
+            same = (other for other, again in _factors(term, known) if again.text == factor.text)
+            yield from (f"{known.product}({name}({into.text}, {other.text}), {factor.text})" for other in same)
+
+
+def _factors(one: Expression, known: Spelled) -> list[tuple[Expression, Expression]]:
+    """The two factors of a product, in both orders; none of anything else."""
+    if one.kind != "call" or one.operator != known.product or len(one.operands) != 2:
+        return []
+    return [(one.operands[0], one.operands[1]), (one.operands[1], one.operands[0])]
 
 
 def _negated(one: Expression, known: Spelled) -> str:
