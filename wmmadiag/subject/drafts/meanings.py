@@ -117,7 +117,7 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
         if name in result.by_symbol or name in divided:
             continue
         known = kernel.usual.get(name)
-        if known is not None and name in kernel.varied and not _is_of_the_operation(name, operation):
+        if known is not None and name in kernel.varied and not is_of_the_operation(name, operation):
             result.usual[name] = known
         elif known is not None and not _measures(kernel, name):
             # What is no extent: a tile's size, a number of threads. It is as host code has it.
@@ -141,7 +141,7 @@ def meanings(kernel: SourceKernel, operation: str) -> Meanings:
     return result
 
 
-def _is_of_the_operation(name: str, operation: str) -> bool:
+def is_of_the_operation(name: str, operation: str) -> bool:
     """Whether a card's expressions mean something else by a host symbol's name."""
     known = OPERATIONS[operation]
     cases = (one for case in known.cases for one in case)

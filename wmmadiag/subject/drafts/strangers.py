@@ -15,7 +15,7 @@ from wmmadiag.subject.drafts.assignments import Assignment
 from wmmadiag.subject.drafts.draft import spoken_of
 from wmmadiag.subject.drafts.guess import folded
 from wmmadiag.subject.drafts.kernel import SourceKernel
-from wmmadiag.subject.drafts.meanings import is_real
+from wmmadiag.subject.drafts.meanings import is_of_the_operation, is_real
 from wmmadiag.subject.drafts.model import TODO, CardDraft, DraftArgument
 
 _MOST_STRANGERS, _MOST_ORDERS = 5, 48
@@ -61,11 +61,11 @@ def dialects(kernel: SourceKernel, operation: str) -> Iterator[Mapping[str, str]
 
 def _is_stranger(argument: DraftArgument, drafted: CardDraft) -> bool:
     """Whether a number is no more than what host code passes, a symbol that means nothing to the operation."""
-    parameter, known = argument.parameter, OPERATIONS[drafted.operation]
-    own = {*known.symbols, *known.extents, *known.parameters, "S"}.union(*known.cases)
+    parameter = argument.parameter
     plain = not (parameter.pointer or parameter.value or parameter.unread or is_real(parameter))
     of_host = isinstance(argument.passed, Term) and argument.passed.op == "symbol"
-    return plain and of_host and argument.value.isidentifier() and argument.value not in {*own, TODO}
+    told = argument.value == TODO or is_of_the_operation(argument.value, drafted.operation)
+    return plain and of_host and argument.value.isidentifier() and not told
 
 
 def _extents_left(drafted: CardDraft) -> list[str]:
