@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -145,12 +146,24 @@ _NO_ROOM = ("failed to map segment", "cannot allocate memory", "cannot map zero-
 """What the dynamic linker says where a library finds no room (glibc, elf/dl-load.c)."""
 
 
+_NO_EXCEPTION = ("error return without exception set", "without setting an exception")
+"""What the interpreter says of an extension that failed and did not say why (Python/ceval.c, Objects/call.c)."""
+
+
+def memory_is_limited() -> bool:
+    """Whether this process's memory has a limit (`ulimit -v`, `ulimit -d`)."""
+    limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    return any(limit != resource.RLIM_INFINITY for limit in limits)
+
+
 def lacking_of(error: BaseException) -> str:
     """What the system refused, "memory" for one, where that is all that was wrong; else ""."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return "memory"
     if isinstance(error, ImportError) and any(one in str(error) for one in _NO_ROOM):
         return "memory"
+    if isinstance(error, SystemError) and memory_is_limited() and any(one in str(error) for one in _NO_EXCEPTION):
+        return "memory"  # under a limit an extension's allocation fails first of all
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return "file descriptors"
     if isinstance(error, OSError) and error.errno == errno.EAGAIN:

@@ -12,6 +12,8 @@ import pytest
 from command import wmmadiag
 from small_kernels import write_right, write_wrong
 
+from wmmadiag.errors import lacking_of
+
 pytestmark = pytest.mark.subprocess
 REPORTS = ["--json", "run.json", "--html", "run.html", "--sarif", "run.sarif", "--junit", "run.xml"]
 
@@ -23,10 +25,11 @@ def checked(folder: Path, *words: str, limits: dict[int, int] | None = None, **e
         for kind, value in (limits or {}).items():
             resource.setrlimit(kind, (value, value))
 
+    # Python 3.11 keeps a compiled module of which it could write only a part.
+    ours = {"WMMADIAG_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = wmmadiag(
-        folder, "check", "right.toml", *words, preexec_fn=limit, timeout=300,
-        env={**os.environ, "WMMADIAG_CACHE_DIR": str(folder / "cache"), **environment},
-    )  # fmt: skip
+        folder, "check", "right.toml", *words, preexec_fn=limit, timeout=300, env={**os.environ, **ours, **environment}
+    )
     assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr
     return done
 
@@ -94,6 +97,14 @@ def test_too_little_memory_is_no_verdict(folder, megabytes):
     (folder / "right.toml").write_text((folder / "wrong.toml").read_text())
     done = checked(folder, limits={resource.RLIMIT_AS: megabytes << 20})
     assert done.returncode in (1, 2, 3)
+
+
+@pytest.mark.parametrize(("limit", "lacking"), [(1 << 40, "memory"), (resource.RLIM_INFINITY, "")])
+def test_an_extension_that_fails_and_says_nothing(monkeypatch, limit, lacking):
+    """Under a limit it had no memory; without one it is a bug, as any other failure of the interpreter is."""
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+    assert lacking_of(SystemError("error return without exception set")) == lacking
+    assert not lacking_of(SystemError("unknown opcode"))
 
 
 @pytest.mark.parametrize("count", [12, 24])

@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _lacks_memory() -> bool:
     """Whether a limit leaves no memory for a product of matrices: OpenBLAS then ends the process with status 1, which
     here says that a kernel is wrong. So a copy of this process is asked first, and what it takes then is kept."""
-    from wmmadiag.processes.apart import apart, memory_is_limited
+    from wmmadiag.errors import memory_is_limited
+    from wmmadiag.processes.apart import apart
     from wmmadiag.processes.child import ChildEnded
 
     if not memory_is_limited():

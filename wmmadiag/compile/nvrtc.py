@@ -10,8 +10,8 @@ from functools import partial
 
 from wmmadiag.compile.nvrtc_library import INVALID_OPTION
 from wmmadiag.compile.toolchain import nvrtc_library
-from wmmadiag.errors import ConfigurationError, UndecidedError
-from wmmadiag.processes.apart import Copy, apart, memory_is_limited
+from wmmadiag.errors import ConfigurationError, UndecidedError, memory_is_limited
+from wmmadiag.processes.apart import Copy, apart
 from wmmadiag.processes.child import ChildEnded
 from wmmadiag.processes.waiting import waited_for
 

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import os
 import pickle
-import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -21,12 +20,6 @@ from wmmadiag.processes.child import ChildEnded
 
 Asked = ParamSpec("Asked")
 Result = TypeVar("Result")
-
-
-def memory_is_limited() -> bool:
-    """Whether this process's memory has a limit (`ulimit -v`, `ulimit -d`)."""
-    limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
-    return any(limit != resource.RLIM_INFINITY for limit in limits)
 
 
 def apart(work: Callable[[], Result]) -> Result:
