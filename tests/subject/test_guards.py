@@ -123,13 +123,42 @@ __global__ void gemm(const float* a, float* c, int k) {
     [
         ("0; k0 < k; k0 += 32", {"k": 32}),
         ("0; k0 < (k + 31) / 32 * 32; k0++", {"k": 32}),
-        ("0; k0 < k / 32; k0++", {}),
+        ("0; k0 + 32 <= k; k0 += 32", {"k": 32}),
+        ("0; k0 <= k - 32; k0 += 32", {"k": 32}),
+        ("0; k0 < k / 32; k0++", {"k": 32}),
+        ("0, n = k / 32; k0 < n; k0++", {"k": 32}),
         ("0; k0 < min(k, 64); k0 += 32", {"k": 32}),
     ],
 )
 def test_what_a_loop_ends_with_a_part_of(loop, tiles):
     program = read_program(DEPTH.replace("LOOP", loop), "k.cu", (), {})
     assert tiling(program, program.kernels("gemm")[0], {}, 0).covered == tiles
+
+
+GROUPS = """
+__global__ void gemm(const float* a, const float* scales, float* c, int k) {
+  const int groups = k / 32;
+  for (int g = 0; g < groups; g++) {
+    int i = g * 32 + threadIdx.x;
+    if (i < k) c[i] = a[i] * SCALE;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("scale", "tiles"), [("scales[blockIdx.x * groups + g]", {}), ("scales[g]", {"k": 32})])
+def test_what_else_counts_groups_has_whole_ones_alone(scale, tiles):
+    program = read_program(GROUPS.replace("SCALE", scale), "k.cu", (), {})
+    assert tiling(program, program.kernels("gemm")[0], {}, 0).covered == tiles
+
+
+def test_a_loop_over_whole_tiles_whose_loads_are_guarded_is_tried_with_a_rest(tmp_path):
+    text = (Path(__file__).parents[1] / "reading" / "unseen32" / "batched_hgemm_ctypes.cu").read_text("utf-8")
+    source = tmp_path / "bgemm.cu"
+    source.write_text(text.replace("k0 < K; k0 += BLOCK_K", "k0 + BLOCK_K <= K; k0 += BLOCK_K"), "utf-8")
+    report = check(source)
+    assert report.status == "undecided"
+    assert {one.case: one.status for one in report.cases} == {"small": "passed", "tiles": "passed", "tail": "undecided"}
 
 
 SLICES = """

@@ -103,19 +103,40 @@ class Reader:
                 yield name, step
 
     def turns(self) -> Iterator[tuple[str, int | None]]:
-        """(name of a number, the step) of loops to it and of divisions that round up; None of those that do not."""
+        """(name of a number, the step) of loops to it, of divisions that round up, and of those that count the whole
+        tiles of a loop; None of other divisions, what is no multiple of which the code has no place for."""
         for one in self._nodes("for_statement", "binary_expression"):
-            rounded = one.type == "for_statement"
-            size, by = self._loop(one) if rounded else self._division(one)
+            counted = one.type == "for_statement"
+            size, by = self._loop(one) if counted else self._division(one)
             sizes: set[str] = set()
             if size is not None:
-                sizes = self._bounded_by(size, DEEPEST) if rounded else {self._name(size)} - {""}
-            if not rounded and not sizes:
-                rounded, (up, by) = True, self._division_up(one)
+                sizes = self._bounded_by(size, DEEPEST) if counted else {self._name(size)} - {""}
+                counted = counted or (bool(sizes) and self._ends_a_loop(one))
+            if not counted and not sizes:
+                counted, (up, by) = True, self._division_up(one)
                 sizes = {up} - {""}
             step = self.multiple(by, DEEPEST) if sizes and by is not None else None
             if step is None or step > 1:
-                yield from ((name, step if rounded else None) for name in sizes)
+                yield from ((name, step if counted else None) for name in sizes)
+
+    def _ends_a_loop(self, node: Node) -> bool:
+        """Whether a number is where a loop ends and nothing else, itself or by the name that it is given."""
+        around = next((one for one in ancestors(node) if one.type != "parenthesized_expression"), None)
+        if around is None:
+            return False
+        if around.type != "init_declarator":
+            return around.type == "binary_expression" and self._bounds_a_loop(node)
+        declared = child(around, "declarator")
+        name = self.source.text(declared) if declared is not None else ""
+        read = [one for one in self._nodes("identifier") if self.source.text(one) == name and one != declared]
+        # A number of groups is a loop's end, too, and beside that how far one row of scales is from the next.
+        return any(map(self._bounds_a_loop, read)) and all(map(self._is_compared, read))
+
+    def _is_compared(self, node: Node) -> bool:
+        """Whether an expression is a side of a comparison or a part of one."""
+        above = (one for one in ancestors(node) if one.type not in ("parenthesized_expression", "cast_expression"))
+        around = next((one for one in above if operands(one)[0] not in ("+", "-")), None)
+        return around is not None and operands(around)[0] in _COMPARISONS
 
     def _division_up(self, node: Node) -> tuple[str, Node | None]:
         """`(size + step - 1) / step`; "" for what is no such division."""
@@ -161,10 +182,19 @@ class Reader:
             return None, None, None
         compares, index, bound = operands(condition)
         sign, _, by = operands(update)
+        counter = self.source.words(update).split()[0]
         begins = next(descendants(first, "init_declarator", "assignment_expression"), None)
         begin = (child(begins, "value") or child(begins, "right")) if begins is not None else None
-        counts = bool(compares) and sign == "+=" and self.source.words(update).split()[0] == self.source.text(index)
-        return (bound, begin, by) if counts and begin is not None else (None, None, None)
+        counts = bool(compares) and sign == "+=" and counter == self.source.text(self._without_added(index))
+        return (self._without_added(bound), begin, by) if counts and begin is not None else (None, None, None)
+
+    def _without_added(self, node: Node) -> Node:
+        """A side of a condition without the tile that `k + 32 <= K` and `k <= K - 32` ask to be left."""
+        sign, left, right = operands(bare(node))
+        while sign in ("+", "-") and self.multiple(right, DEEPEST) is not None and not self._is_varying(right):
+            node = left
+            sign, left, right = operands(bare(node))
+        return node
 
     def _division(self, node: Node) -> tuple[Node | None, Node | None]:
         """`size / step`; none of what is no division."""
