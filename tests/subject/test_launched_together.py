@@ -170,7 +170,7 @@ def test_a_macro_that_checks_a_launch_is_no_loop(tmp_path):
         ("unseen9/conv_im2col_gemm", "im2col_kernel, conv_gemm_kernel"),
         ("unseen9/layernorm_then_linear", "a LayerNorm of rows"),
         ("unseen9/splitk_atomic_convert", "split_k = 2"),  # what is added to is cleared before
-        ("unseen8/lora_shrink_expand", "the product is added to 'y', which the kernel reads"),
+        ("unseen8/lora_shrink_expand", "the result is added to 'y', which the kernel reads"),
         ("unseen8/splitk_gemm_reduce", "splits = 2"),
         ("unseen23/gqa_flash_decode_mma", "taken as decode_attention"),  # pointers without a type in a struct
         ("unseen23/ln_dense_act", "a LayerNorm of rows"),  # pairs of numbers are handed on

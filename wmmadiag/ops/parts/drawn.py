@@ -67,6 +67,16 @@ def _positive(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Ge
     return np.asarray(rng.standard_normal(shape) ** 2)
 
 
+def _reciprocals(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
+    """About 1, no two alike: of deviations of rows of normal values."""
+    return rng.uniform(0.5, 1.5, shape)
+
+
+def _weights(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
+    """Positive, of 1 in the sum of a row in the mean: what a softmax gives."""
+    return np.asarray(rng.exponential(1.0, shape) / max(shape[-1], 1))
+
+
 def _of_bytes(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
     """About 1/127, no two alike: what rows of values near 1 are divided by to fill a byte."""
     return rng.uniform(0.5, 1.5, shape) / 127.0
@@ -90,6 +100,8 @@ BITS = Drawn(_bits)
 BESIDE_SUMS = Drawn(_beside_sums, "a", -1)
 LOG_SUMS = Drawn(_log_sums, "k", -2)
 POSITIVE = Drawn(_positive)
+RECIPROCALS = Drawn(_reciprocals)
+WEIGHTS = Drawn(_weights)
 KEY_COUNTS = Drawn(_lengths, "k", -2)
 SLOPES = Drawn(_slopes)
 SCALES_OF_BYTES = Drawn(_of_bytes)

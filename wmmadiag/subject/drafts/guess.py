@@ -135,7 +135,7 @@ _STRANGE: tuple[tuple[str, str], ...] = (
     ),
     (
         "grad grads dout dq dk dv do delta dpsum",
-        "a gradient: no built-in operation is a backward pass; describe it by a Python function "
+        "a gradient that this operation has no role for; another may have (`--computes`), or a Python function "
         "(`wmmadiag init` with --computes python)",
     ),
     (

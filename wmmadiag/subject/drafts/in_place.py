@@ -23,7 +23,7 @@ def written_over(result: CardDraft, role: str, factor: str, named: bool, kernel:
     argument.role, argument.direction = role, "inout"
     if not named:
         result.computes[factor] = "1"
-        result.remarks.append(f"the product is added to '{argument.parameter.name}', which the kernel reads")
+        result.remarks.append(f"the result is added to '{argument.parameter.name}', which the kernel reads")
 
 
 def _is_made_empty(passed: Value | None, kernel: SourceKernel) -> bool:
