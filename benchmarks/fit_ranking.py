@@ -268,7 +268,7 @@ def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
     warnings.simplefilter("ignore")
     from wmmadiag.diagnose.engine import case_bench
     from wmmadiag.diagnose.evidence import ranked_changes, traced
-    from wmmadiag.diagnose.trials.team import Setting
+    from wmmadiag.diagnose.trials.setting import Setting
     from wmmadiag.diagnose.trials.trial_bench import TrialBench
     from wmmadiag.subject.card_files.read import load_card
 

@@ -28,7 +28,7 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.operators.registry import changes
 from wmmadiag.diagnose.trials import team
 from wmmadiag.diagnose.trials.outcomes import Outcome
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.open_subject import open_subject
 from wmmadiag.subject.symbols import rendered_entry

@@ -186,7 +186,7 @@ def test_an_instruction_that_is_not_emulated(run: Run, here: Path) -> None:
 
 @pytest.mark.slow
 def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wmmadiag.diagnose.trials.team import Setting
+    from wmmadiag.diagnose.trials.setting import Setting
     from wmmadiag.emulator import Budget
     from wmmadiag.subject import bench
 

@@ -8,7 +8,7 @@ from trial_changes import UNORDERED, product
 
 from wmmadiag.checks.registry import native_names, select
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
 

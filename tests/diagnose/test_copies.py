@@ -10,7 +10,7 @@ from trial_changes import change, edit, product
 
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.programs import Programs
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.ptx.ir import Module
@@ -21,7 +21,7 @@ WRONG = ("part[TILE][TILE]", "part[TILE][TILE - 1]")
 
 def bench_of(card: Card) -> TrialBench:
     bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
-    bench.settle()
+    bench._settle()
     return bench
 
 
@@ -198,7 +198,7 @@ def test_the_compiler_leaves_out_what_a_source_does_not_use(tmp_path: Path, more
 def test_another_bench_of_the_same_files_makes_nothing_again(tmp_path: Path) -> None:
     bench = bench_of(product(tmp_path, WRONG))
     again = bench.keeping(seed=7)
-    again.settle()
+    again._settle()
     assert again._prepared is bench._prepared
     assert again.compilations == 0
     kept = bench.keeping(statics(bench)[0], seed=7)

@@ -18,7 +18,7 @@ from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.trials.holes import ALONE, AND, OPERATORS, Filled, Filling, Hole, Sketch, render, selector
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.report.terminal_diagnosis import work_line
 from wmmadiag.results.diagnosis import Diagnosis

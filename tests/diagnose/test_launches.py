@@ -11,7 +11,7 @@ from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.launches import launches, mending_launches, tried_launches
 from wmmadiag.diagnose.suspicion import Suspicion
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.place import Place
 from wmmadiag.subject.bench import Workbench

@@ -10,7 +10,7 @@ import pytest
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.parted import Ran, parted
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card_files.read import load_card
 

@@ -17,7 +17,7 @@ from wmmadiag.diagnose.trials import programs
 from wmmadiag.diagnose.trials.preamble import preamble, unguarded
 from wmmadiag.diagnose.trials.prepared import prepare
 from wmmadiag.diagnose.trials.programs import Programs
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 
 GUARDED = """// of a library

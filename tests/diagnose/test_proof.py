@@ -26,7 +26,7 @@ from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes, of_known_programs
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
 from wmmadiag.diagnose.watched import all_bytes, all_touched, fresh, touched_by, watched

@@ -19,7 +19,7 @@ from wmmadiag.diagnose.trials.compiled import Program
 from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.rolling import rolled
 from wmmadiag.diagnose.trials.schemata import SELECTOR, render, selector_of
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, StagedLaunch, TrialLaunch, TrialLimits, TrialResult

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,10 @@ from trial_changes import integer_changes, product
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials import parts, team
 from wmmadiag.diagnose.trials.outcomes import Outcome
-from wmmadiag.diagnose.trials.team import Part, Setting
+from wmmadiag.diagnose.trials.setting import Setting
+from wmmadiag.diagnose.trials.team import Part
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.processes.child import Child
+from wmmadiag.processes.apart import Copy
 from wmmadiag.subject.card import Card
 
 pytestmark = pytest.mark.subprocess
@@ -45,18 +45,18 @@ def test_answers_do_not_depend_on_who_tries_what_or_when(card: Card, monkeypatch
     assert len({one.verdict for one in expected}) > 1
     assert shared.try_batch(tried) == expected
     whole = TrialBench.try_part
-    asked = team._Member.ask
+    asked = Copy.ask
 
     def late(self: TrialBench, part: Part) -> list[Outcome]:
         time.sleep(random.random() / 4)
         return whole(self, part)
 
-    def later(self: team._Member, part: Part) -> list[Outcome] | None:
+    def later(self: Copy, part: object) -> object:
         time.sleep(random.random() / 4)
         return asked(self, part)
 
     monkeypatch.setattr(TrialBench, "try_part", late)
-    monkeypatch.setattr(team._Member, "ask", later)
+    monkeypatch.setattr(Copy, "ask", later)
     assert bench_of(card, 2).try_batch(tried) == expected
     assert bench_of(card, 4).try_batch(tried) == expected
 
@@ -66,14 +66,14 @@ def test_what_a_child_leaves_undone_is_done_here(card: Card, monkeypatch: pytest
     bench = bench_of(card, 2)
     tried = many(bench)
     expected = bench_of(card, 1).try_batch(tried)
-    asked = team._Member.ask
+    asked = Copy.ask
     ended: list[Part] = []
 
-    def dies(self: team._Member, part: Part) -> list[Outcome] | None:
-        process = self.child._process
-        assert process is not None
-        os.kill(process.pid, signal.SIGKILL)
-        ended.append(part)
+    def dies(self: Copy, part: object) -> object:
+        if isinstance(part, Part):  # not what a compiler's copy is asked
+            self.begin()
+            os.kill(self._process, signal.SIGKILL)
+            ended.append(part)
         return asked(self, part)
 
     whole = TrialBench.try_part
@@ -83,16 +83,8 @@ def test_what_a_child_leaves_undone_is_done_here(card: Card, monkeypatch: pytest
             time.sleep(0.01)
         return whole(self, part)
 
-    monkeypatch.setattr(team._Member, "ask", dies)
+    monkeypatch.setattr(Copy, "ask", dies)
     monkeypatch.setattr(TrialBench, "try_part", waits)
-    assert bench.try_batch(tried) == expected
-
-
-def test_a_bench_that_a_child_cannot_make_is_no_loss(card: Card) -> None:
-    bench = bench_of(card, 2)
-    tried = many(bench)
-    expected = bench_of(card, 1).try_batch(tried)
-    card.source.unlink()  # the child, which reads it now, finds nothing
     assert bench.try_batch(tried) == expected
 
 
@@ -102,10 +94,9 @@ def test_without_a_child_this_process_does_all(card: Card, monkeypatch: pytest.M
     tried = many(bench)
     expected = bench_of(card, 1).try_batch(tried)
 
-    def refused(self: Child) -> Connection:
+    def refused() -> int:
         raise BlockingIOError("no more processes")
 
     team.stop()
-    monkeypatch.setattr(team, "_MEMBERS", [])
-    monkeypatch.setattr(Child, "connection", refused)
+    monkeypatch.setattr(os, "fork", refused)
     assert bench.try_batch(tried) == expected

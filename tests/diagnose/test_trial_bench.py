@@ -14,7 +14,7 @@ from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Tried, helpful_at_once
 from wmmadiag.diagnose.trials import programs
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
 

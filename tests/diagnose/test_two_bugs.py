@@ -22,7 +22,7 @@ from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.trials.outcomes import Outcome
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import (
     Which,

@@ -55,7 +55,6 @@ ROUND = {
     "what a notebook shows of results is drawn by reports": {"compare", "report", "results"},
     "an expression of host code holds calls, a call runs statements": {"hostcode"},
     "a kernel that host code calls is a subject of its own": {"subject"},
-    "a team's members try with the bench that asks the team": {"diagnose"},
 }
 """Why modules import each other in a circle, and the rooms of which they are; nowhere else does one."""
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -57,9 +60,14 @@ def test_what_it_changes_is_its_own():
     assert seen == []
 
 
+def called(request):
+    work, *given = request
+    return work(*given)
+
+
 @pytest.fixture
 def copy():
-    one = Copy()
+    one = Copy(called)
     yield one
     one.stop()
 
@@ -69,32 +77,76 @@ def dies(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def doubled(word: str, *, times: int = 1) -> str:
-    return word * 2 * times
+def doubled(word: str) -> str:
+    return word * 2
 
 
 def test_one_copy_answers_again_and_again(copy):
-    first = copy.call(os.getpid)
-    assert first != os.getpid() and copy.call(os.getpid) == first
-    assert copy.call(doubled, "ab", times=2) == "abababab"
+    first = copy.ask([os.getpid])
+    assert first != os.getpid() and copy.ask([os.getpid]) == first
+    assert copy.ask([doubled, "ab"]) == "abab"
     with pytest.raises(ZeroDivisionError):
-        copy.call(divmod, 1, 0)
-    assert copy.call(os.getpid) == first
+        copy.ask([divmod, 1, 0])
+    assert copy.ask([os.getpid]) == first
 
 
-def test_a_copy_that_dies_says_of_what_and_the_next_call_has_another(copy):
-    first = copy.call(os.getpid)
+def test_a_copy_knows_what_this_process_knew_when_it_was_made():
+    known = [1]
+    one = Copy(lambda more: [*known, more])
+    one.begin()
+    known.append(2)
+    try:
+        assert one.ask(3) == [1, 3]
+    finally:
+        one.stop()
+
+
+def test_a_copy_that_dies_says_of_what_and_the_next_request_has_another(copy):
+    first = copy.ask([os.getpid])
     with pytest.raises(ChildEnded) as told:
-        copy.call(dies, signal.SIGSEGV)
+        copy.ask([dies, signal.SIGSEGV])
     assert told.value.words() == "signal SIGSEGV"
-    assert copy.call(os.getpid) not in (first, os.getpid())
+    assert copy.ask([os.getpid]) not in (first, os.getpid())
 
 
-def test_a_copy_that_is_stopped_is_gone(copy):
-    process = copy.call(os.getpid)
+def gone(process: int) -> bool:
+    """Whether a process ends within some seconds."""
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_copy_that_is_stopped_is_gone_and_so_is_what_it_started(copy):
+    process = copy.ask([os.getpid])
+    further = copy.ask([sleeper])
     copy.stop()
-    with pytest.raises(ProcessLookupError):
-        os.kill(process, 0)
+    assert gone(process) and gone(further)
+
+
+def sleeper() -> int:
+    return subprocess.Popen(["sleep", "60"]).pid
+
+
+def test_copies_end_with_this_process_whatever_ends_it():
+    """Each holds nothing of the others that would keep them alive."""
+    script = (
+        "import os, signal, time\n"
+        "from wmmadiag.processes.apart import Copy\n"
+        "copies = [Copy(lambda _: os.getpid()) for _ in range(3)]\n"
+        "copies.append(Copy(lambda nested: nested.ask(0) if nested else time.sleep(60)))\n"
+        "print(*[one.ask(0) for one in copies[:3]], flush=True)\n"
+        "copies[3].begin(); print(copies[3]._process, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    started = [int(one) for one in told.stdout.split()]
+    assert len(set(started)) == 4 and all(map(gone, started)), told.stderr
 
 
 def test_who_waits_for_a_copy_that_somebody_stops_is_told_and_the_next_answer_is_its_own(copy):
@@ -102,15 +154,15 @@ def test_who_waits_for_a_copy_that_somebody_stops_is_told_and_the_next_answer_is
 
     def waits() -> None:
         try:
-            copy.call(time.sleep, 60)
+            copy.ask([time.sleep, 60])
         except ChildEnded as end:
             told.append(end)
 
-    first = copy.call(os.getpid)
+    first = copy.ask([os.getpid])
     waiting = threading.Thread(target=waits)
     waiting.start()
     time.sleep(0.2)
     copy.stop()
-    assert copy.call(doubled, "ab") == "abab" and copy.call(os.getpid) != first
+    assert copy.ask([doubled, "ab"]) == "abab" and copy.ask([os.getpid]) != first
     waiting.join(10)
     assert not waiting.is_alive() and len(told) == 1

@@ -29,7 +29,6 @@ class NvrtcResult:
 
 ENDED = "NVRTC ended its process"
 """Begins the status of what it died of."""
-_COPY = Copy()
 _LAST: ContextVar[tuple[object, NvrtcResult] | None] = ContextVar("_LAST", default=None)
 _ONCE: ContextVar[bool] = ContextVar("_ONCE", default=False)
 
@@ -70,7 +69,7 @@ def run_nvrtc(
     nvrtc_library()  # loaded here, so that no child has to
     work, compiling = partial(_compiled, *asked), f"compiling {file_name} with NVRTC"
     if again_and_again:
-        work = partial(_COPY.call, _compiled, *asked)
+        work = partial(_COPY.ask, asked)
     elif memory_is_limited():
         work = partial(apart, work)
     try:
@@ -120,6 +119,9 @@ def _compiled(
         return NvrtcResult(True, log, nvrtc.ptx(program), lowered, nvrtc.name(status))
     finally:
         nvrtc.destroy(program)
+
+
+_COPY = Copy(lambda asked: _compiled(*asked))
 
 
 def _encode(text: str | bytes) -> bytes:

@@ -123,10 +123,8 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
         tell(f"running {bench.card.name} / {case.name}")
         baseline[case.name] = _run(bench, case)
         failed = _failed_alike(cases, baseline)
-        if failed:
-            team.start(threads)  # while further cases run
-            if _slow(baseline):
-                break
+        if failed and _slow(baseline):
+            break
     if not failed:
         return Examined(bench, baseline, None)
     _settle_arithmetic(bench, cases, baseline)
@@ -135,7 +133,10 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
     found.ledger = Ledger(effort)
     found.traced, found.untraced = traced(bench, baseline[failing.name])
     with _told_if_interrupted(found):
-        look_for_mends(found, cases, threads, tell)
+        try:
+            look_for_mends(found, cases, threads, tell)
+        finally:
+            team.stop()
     return found
 
 

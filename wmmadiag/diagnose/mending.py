@@ -22,7 +22,7 @@ from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.rivals import rivals_of
 from wmmadiag.diagnose.search import Tried, helpful, helpful_at_once, suspects
 from wmmadiag.diagnose.solving import solved
-from wmmadiag.diagnose.trials.team import Setting
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import Which, mending_pairs
 from wmmadiag.diagnose.uncompiled import look_where_refused

@@ -122,7 +122,7 @@ def fresh(old: BoundCase) -> BoundCase:
 
 def watched(case: BoundCase, kernel: EmulatedKernel, blocks: Sequence[int]) -> Watch:
     """Run a case, and listen to some of its blocks; what it did before it died is kept."""
-    arrays = tuple(one.start for one in kernel.named_memory(case.launch) if one.space == "global" and one.size)
+    arrays = tuple(one.start for one in kernel.memory(case.launch)[1] if one.space == "global" and one.size)
     watch = Watch(kernel, frozenset(blocks), arrays=arrays)
     with contextlib.suppress(WmmadiagError):
         kernel.observed(case.launch, watch)

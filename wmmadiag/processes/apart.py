@@ -7,18 +7,17 @@ itself until the stack is full, or reads what is not there (`--Ofast-compile=min
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import pickle
 import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from wmmadiag.processes.child import ChildEnded
+from wmmadiag.processes.life import bind_to_parent, end_group
 
-Asked = ParamSpec("Asked")
 Result = TypeVar("Result")
 
 
@@ -63,28 +62,54 @@ def _answer(work: Callable[[], object], reading: int, writing: int) -> None:
 
 
 class Copy:
-    """A copy of this process that calls functions for it, one after the other; a new one after it has died."""
+    """A copy of this process that answers requests, one after the other; a new one after it has died.
 
-    def __init__(self) -> None:
+    Args:
+        answer: called in the copy with each request; what it returns and raises comes back.
+    """
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self._answer = answer
         self._asking = threading.Lock()
         self._process = 0
-        self._owner = 0
         self._connection: Connection | None = None
+        self._life = -1
         atexit.register(self.stop)
+        os.register_at_fork(after_in_child=self._forget)
 
-    def call(self, work: Callable[Asked, Result], *given: Asked.args, **named: Asked.kwargs) -> Result:
-        """What `work` returns, or raises, in the copy; both and their arguments can be pickled.
+    def begin(self) -> None:
+        """Make the copy, of this process as it is now, unless there is one.
 
         Raises:
-            ChildEnded: the copy ended without an answer.
+            OSError: the system makes none.
+        """
+        if self._connection is not None:
+            return
+        ours, theirs = Pipe()
+        watched, life = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(life)
+            ours.close()
+            _serve(theirs, watched, self._answer)
+        theirs.close()
+        os.close(watched)
+        self._connection, self._process, self._life = ours, child, life
+
+    def ask(self, request: Any) -> Any:
+        """The answer to a request.
+
+        Raises:
+            ChildEnded: the copy ended without an answer, or was stopped.
             OSError: the system makes none.
         """
         with self._asking:
+            self.begin()
             connection = self._connection
-            if connection is None or self._owner != os.getpid():
-                connection = self._made()
             try:
-                connection.send((work, given, named))
+                if connection is None:
+                    raise EOFError
+                connection.send(request)
                 answer, failure = connection.recv()
             except (EOFError, ConnectionError):
                 raise ChildEnded(self.stop()) from None
@@ -93,39 +118,40 @@ class Copy:
                 raise
         if failure is not None:
             raise failure
-        return answer  # type: ignore[no-any-return]
-
-    def _made(self) -> Connection:
-        ours, theirs = Pipe()
-        child = os.fork()
-        if child == 0:
-            ours.close()
-            _serve(theirs)
-        theirs.close()
-        self._connection, self._process, self._owner = ours, child, os.getpid()
-        return ours
+        return answer
 
     def stop(self) -> int | None:
-        """End the copy, whoever waits for its answer. How it ended, if it did so by itself: as `subprocess` has it."""
+        """End the copy and what it started, whoever waits for its answer. How it ended, if it did so by itself: as
+        `subprocess` has it."""
         connection, self._connection = self._connection, None
-        if connection is None or self._owner != os.getpid():
+        if connection is None:
             return None
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGKILL)
+        end_group(self._process)
         status = os.waitpid(self._process, 0)[1]
         connection.close()  # last: who waits for an answer reads from it
+        os.close(self._life)
         return os.waitstatus_to_exitcode(status)
 
+    def _forget(self) -> None:
+        """In another copy of this process: this one is not its own. What it held of it would keep either alive."""
+        connection, self._connection = self._connection, None
+        self._asking = threading.Lock()
+        if connection is not None:
+            connection.close()
+            os.close(self._life)
 
-def _serve(connection: Connection) -> None:
+
+def _serve(connection: Connection, watched: int, answers: Callable[[Any], Any]) -> None:
     """In the copy: answer until the connection closes."""
     try:
+        os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked says when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        bind_to_parent(watched)
         while True:
-            work, given, named = connection.recv()
+            request = connection.recv()
             try:
-                answer: tuple[object, BaseException | None] = (work(*given, **named), None)
+                answer: tuple[object, BaseException | None] = (answers(request), None)
             except BaseException as error:
                 answer = (None, error)
             connection.send(answer)

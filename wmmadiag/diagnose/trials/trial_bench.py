@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from wmmadiag.diagnose.trials.parts import SMALL_APART, cost_apart, packed, part
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
+from wmmadiag.diagnose.trials.setting import Setting
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
-from wmmadiag.diagnose.trials.team import Answer, Asked, Part, Setting, expect, processes, share, threads_each
+from wmmadiag.diagnose.trials.team import Part, processes, share, threads_each
 from wmmadiag.emulator.trials import ElementRules, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
@@ -63,7 +64,6 @@ class TrialBench:
         self.setting, self.threads = setting, threads
         self.card, self.variant, self.case = setting.card, setting.variant, setting.case
         self._share = threads
-        expect(setting, threads)
         self._bound = self._bind(self.variant)
         entries = rendered_entries(self.card, self.case, self.variant)
         macros = rendered_macros(self.card, self.case, self.variant)
@@ -100,7 +100,7 @@ class TrialBench:
         launch = self._launch(program.kernels)
         return Plain(program, launch.base(self._base_budget), launch)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Find out how programs are compiled, if nothing was tried yet: that takes a compilation."""
         self._programs.spares = self._before(self._limits(1)).instructions > _DEAR
 
@@ -217,18 +217,20 @@ class TrialBench:
 
     def _tried(self, work: Sequence[Part], count: int) -> dict[Change, Outcome]:
         """What becomes of the changes of some parts of the work, here and in other processes."""
-        answers = self._divided(work, self.try_part, alone=count < _SHARED)
-        return {one.change: one for some in answers if some for one in some if isinstance(one.change, Change)}
+        shares = self._shares(alone=count < _SHARED)
+        answers = share(self, work, self.threads) if shares else map(self.try_part, work)
+        return {one.change: one for some in answers for one in some if isinstance(one.change, Change)}
 
-    def _divided(self, work: Sequence[Asked], own: Callable[[Asked], Answer], *, alone: bool) -> list[Answer]:
-        """What becomes of some work, here, or in other processes as well."""
+    def _shares(self, *, alone: bool) -> bool:
+        """Whether work is done in other processes as well, which know what this one does, and not here alone."""
+        self._settle()
         alone = alone or processes(self.threads) == 1
         self._share = self.threads if alone else threads_each(self.threads)
-        return [*map(own, work)] if alone else share(self.setting, work, own, self.threads)
+        return not alone
 
     def try_part(self, part: Part) -> list[Outcome]:
         """Try changes in one program, or each as a text of its own: one outcome per change, in their order."""
-        self.settle()
+        self._settle()
         limits = self._limits(part.looks)
         if part.pairs:
             return self._pairs([(part.changes[one], part.changes[other]) for one, other in part.pairs], part, limits)
@@ -273,7 +275,7 @@ class TrialBench:
         Args:
             checks: the engine's names of them.
         """
-        self.settle()
+        self._settle()
         some = [*parts(changes, 1), *packed(pairs)]
         plain, budget = self._unchanged.plain.program, self._base_budget
         return complaints_left(self._programs, self._stages.of, plain, some, checks, budget)
@@ -344,11 +346,13 @@ class TrialBench:
 
     def try_sketches(self, sketches: Sequence[Sketch]) -> list[Filled]:
         """Try what may stand in the holes of some sketches; one answer for each, in their order."""
-        return self._divided(sketches, self.try_sketch, alone=len(sketches) == 1)
+        if self._shares(alone=len(sketches) == 1):
+            return share(self, sketches, self.threads)
+        return [*map(self.try_sketch, sketches)]
 
     def try_sketch(self, sketch: Sketch) -> Filled:
         """Try what may stand in the holes of one program."""
-        self.settle()
+        self._settle()
         kernels, has = self._programs.with_holes(sketch.holes)
         wanted = sketch.wanted(has)
         if kernels is None or not wanted:
