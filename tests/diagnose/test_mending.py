@@ -105,7 +105,15 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         kept = [SimpleNamespace(ranked=ranks(number + 1)[number]) for number in together]
         answers = [SimpleNamespace(tried=kept[-1])] if kept else []
         found = SimpleNamespace(
-            bench=bench, ledger=ledger, sources={}, suspects=(), helps=(), pairs={}, steps=kept[:-1], answers=answers
+            bench=bench,
+            ledger=ledger,
+            sources={},
+            ahead=None,
+            suspects=(),
+            helps=(),
+            pairs={},
+            steps=kept[:-1],
+            answers=answers,
         )
         base = Base(trials, SimpleNamespace(findings=(), compilation=None), None)  # type: ignore[arg-type]
         return mending._numbers(found, base, (), lambda _: None), held  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress
         look: how to search from a base with a change more.
     """
     ledger, trials = found.ledger, base.trials
-    sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+    sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts, ahead=found.ahead)
     if not base.kept:
         found.sources, found.suspects = sources, _said(base.run)
     every = at_findings(order, base.run, sources)

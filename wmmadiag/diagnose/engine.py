@@ -7,23 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.nvrtc import asked_once
+from wmmadiag.diagnose.ahead import ListedAhead
 from wmmadiag.diagnose.bases import Progress
 from wmmadiag.diagnose.describe import described, so_far
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
-from wmmadiag.diagnose.evidence import clean, traced
+from wmmadiag.diagnose.evidence import asked_of, clean, traced
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.mending import look_for_mends
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.telling import most_telling
 from wmmadiag.diagnose.trials import team
-from wmmadiag.errors import BudgetError
+from wmmadiag.diagnose.trials.prepared import texts_of
+from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.processes.collection import rare_collection
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case
+from wmmadiag.subject.compiling import options_of
 from wmmadiag.subject.readings import card_computing, card_read_as
 from wmmadiag.subject.repeating import options, repeating
+from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 
 if TYPE_CHECKING:
     from wmmadiag.ops import Reading
@@ -119,25 +124,45 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
     cases = [case for case in bench.cases() if names is None or case.name in names]
     baseline: dict[str, CaseRun] = {}
     failed: list[Case] = []
+    ahead: ListedAhead | None = None
     for case in cases:
         tell(f"running {bench.card.name} / {case.name}")
         baseline[case.name] = _run(bench, case)
         failed = _failed_alike(cases, baseline)
         if failed and _slow(baseline):
             break
+        if failed and ahead is None and team.processes(threads) > 1:
+            ahead = _listing(bench, baseline[failed[0].name])
     if not failed:
         return Examined(bench, baseline, None)
     _settle_arithmetic(bench, cases, baseline)
     failing = most_telling(_failed_alike(cases, baseline), baseline)
     found = Examined(bench, baseline, failing)
-    found.ledger = Ledger(effort)
+    found.ledger, found.ahead = Ledger(effort), ahead
     found.traced, found.untraced = traced(bench, baseline[failing.name])
     with _told_if_interrupted(found):
         try:
             look_for_mends(found, cases, threads, tell)
         finally:
             team.stop()
+            if ahead is not None:
+                ahead.stop()
     return found
+
+
+def _listing(bench: Workbench, run: CaseRun) -> ListedAhead | None:
+    """Changes of a failing source, which are listed while further cases run; None where they are not."""
+    if run.compilation is None or not is_c_family(bench.source):
+        return None
+    case, variant = bench.card.case(run.result.case), bench.variant
+    entries, macros = rendered_entries(bench.card, case, variant), rendered_macros(bench.card, case, variant)
+    try:
+        texts = texts_of(bench.source, options_of(bench.card, bench.arch, entries, macros))
+        ahead = ListedAhead(asked_of(bench, run, texts))
+        ahead.begin()
+    except (WmmadiagError, OSError):  # whoever asks for them is told
+        return None
+    return ahead
 
 
 @contextmanager

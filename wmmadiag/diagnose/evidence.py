@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from wmmadiag.checks.races import LATENT
 from wmmadiag.compile import ptx_scan
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source, parse
-from wmmadiag.diagnose.changes import Texts
+from wmmadiag.diagnose.changes import Change, Texts
 from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.operators.registry import changes as changes_of
-from wmmadiag.diagnose.ranking import Ranked, further, ranked
+from wmmadiag.diagnose.ranking import Ranked, further, suspected, weighed
 from wmmadiag.diagnose.suspicion import Suspicion, marks, pattern, suspicion
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.processes.collection import paused_collection
@@ -43,7 +45,39 @@ def traced(bench: Workbench, run: CaseRun) -> tuple[ProvenanceRun | None, str]:
         return None, error.message
 
 
-@paused_collection()
+@dataclass(frozen=True, slots=True)
+class ChangeListing:
+    """Changes that are asked for: those of the first round, or of the second beside them."""
+
+    texts: Texts  # the source as it ran
+    entries: str | tuple[str, ...]  # the kernels as the card names them
+    compiled: Set[Line]  # the lines that the compiler made instructions of
+    known: tuple[Change, ...] | None = None  # of the second round, what the first one has
+    places: tuple[Range, ...] | None = None  # the parts of files that may be changed; None: all
+
+    @paused_collection()
+    def weighed(self) -> list[Ranked]:
+        """The changes, scored by what is known of them before any run."""
+        wider, places = self.known is not None, self.places
+        given = changes_of(
+            self.texts, self.entries, places=places, wider=wider, known=self.known, compiled=self.compiled
+        )
+        return weighed(list(given), parsed(self.texts), less=further() if wider else 0.0)
+
+
+class KnownAhead(Protocol):
+    """Knows perhaps what is asked for; `ahead.ListedAhead` does."""
+
+    def taken(self, asked: ChangeListing) -> list[Ranked] | None:
+        """What `asked.weighed()` would be; None where that is not known."""
+
+
+def asked_of(bench: Workbench, run: CaseRun, texts: Texts) -> ChangeListing:
+    """The changes of the first round of a source."""
+    entries = rendered_entries(bench.card, bench.card.case(run.result.case), bench.variant)
+    return ChangeListing(texts, entries, compiled_lines(run))
+
+
 def ranked_changes(
     bench: Workbench,
     run: CaseRun,
@@ -52,6 +86,7 @@ def ranked_changes(
     *,
     known: Sequence[Ranked] | None = None,
     places: Iterable[Range] | None = None,
+    ahead: KnownAhead | None = None,
 ) -> tuple[Mapping[str, Source], list[Ranked]]:
     """Every change of a source, the likeliest first.
 
@@ -60,14 +95,21 @@ def ranked_changes(
         texts: the source as it ran.
         known: the changes of the first round: those of the second are wanted, see `operators.registry`.
         places: the parts of files that may be changed; None: all.
+        ahead: knows them perhaps.
     """
-    sources = {file: parse(text, file) for file, text in texts.items()}
-    entries = rendered_entries(bench.card, bench.card.case(run.result.case), bench.variant)
-    wider = known is not None
-    first = [one.change for one in known] if known is not None else None
-    lines = compiled_lines(run)
-    every = list(changes_of(texts, entries, places=places, wider=wider, known=first, compiled=lines))
-    return sources, ranked(every, sources, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
+    asked = replace(
+        asked_of(bench, run, texts),
+        known=None if known is None else tuple(one.change for one in known),
+        places=None if places is None else tuple(places),
+    )
+    sources = parsed(texts)
+    seen = suspicion_of(run, followed, sources)
+    return sources, suspected((ahead.taken(asked) if ahead is not None else None) or asked.weighed(), seen)
+
+
+def parsed(texts: Texts) -> dict[str, Source]:
+    """The trees of some files."""
+    return {file: parse(text, file) for file, text in texts.items()}
 
 
 def compiled_lines(run: CaseRun) -> Set[Line]:

@@ -10,6 +10,7 @@ from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.effort import DEFAULT, effort_named
+from wmmadiag.diagnose.evidence import KnownAhead
 from wmmadiag.diagnose.pairing import Pair
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.provenance import ProvenanceRun
@@ -35,6 +36,7 @@ class Examined:
     suspects: tuple[Line, ...] = ()
     ledger: Ledger = field(default_factory=lambda: Ledger(effort_named(DEFAULT)))  # of the search
     sources: Mapping[str, Source] = field(default_factory=dict)  # the files as they stand, by path
+    ahead: KnownAhead | None = None  # changes of these files that are listed beside the search
     problem: str = ""  # why nothing could be tried, or ""
 
     @property

@@ -111,7 +111,7 @@ def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -
     tell("ranking the changes of the source, and trying other launches")
     with ThreadPoolExecutor(1) as beside:  # the engine runs while this thread reads
         outcomes = beside.submit(tried_launches, trials, shape)
-        sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+        sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts, ahead=found.ahead)
         found.sources = sources
         suspicion = suspicion_of(base.run, base.followed, sources)
         launched, smaller = (

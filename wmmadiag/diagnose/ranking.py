@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,27 +62,40 @@ def ranked(
     Args:
         less: what is added to every score.
     """
+    return suspected(weighed(changes, sources, weights, less), suspicion, weights)
+
+
+def weighed(
+    changes: Sequence[Change],
+    sources: Mapping[str, Source],
+    weights: Mapping[str, float] | None = None,
+    less: float = 0.0,
+) -> list[Ranked]:
+    """The changes in the order given, scored by what is known of them before any run; arguments of `ranked`."""
     used = weights if weights is not None else fitted()
     sharing = Sharing(sources)
     shares = _shares(changes, used)
-
-    @cache  # many changes are of one line and role
-    def near(line: Line, role: str) -> float:
-        return sum(used.get(word, 0.0) for word in seen_near(suspicion, line, role))
-
-    found = [
+    return [
         Ranked(
             change,
             line,
-            less
-            + shares.get(change.operator, 0.0)
-            + sum(used.get(word, 0.0) for word in words)
-            + near(line, change.role),
+            less + shares.get(change.operator, 0.0) + sum(used.get(word, 0.0) for word in words),
             sharing.agreed(change),
             agreeing(sources, change),
         )
         for change, line, words in described(changes, sources)
     ]
+
+
+def suspected(some: Sequence[Ranked], suspicion: Suspicion, weights: Mapping[str, float] | None = None) -> list[Ranked]:
+    """Changes that were weighed, with what a run showed of their lines; order and arguments of `ranked`."""
+    used = weights if weights is not None else fitted()
+
+    @cache  # many changes are of one line and role
+    def near(line: Line, role: str) -> float:
+        return sum(used.get(word, 0.0) for word in seen_near(suspicion, line, role))
+
+    found = [replace(one, score=one.score + near(one.line, one.change.role)) for one in some]
     return sorted(found, key=lambda one: -one.score)
 
 

@@ -16,7 +16,7 @@ from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.nvrtc import NvrtcResult
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.read import read_text
-from wmmadiag.compile.sources import in_memory
+from wmmadiag.compile.sources import SourceTree, in_memory
 from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import blank
@@ -93,13 +93,7 @@ def prepare(path: Path, options: CompileOptions, entries: Sequence[str], texts: 
         ConfigurationError: it cannot be read, or has no such kernel.
     """
     tools = toolchain()
-    check_arch(options.arch, tools)
-    given = {
-        Path(name).resolve().as_posix(): text.decode("utf-8", "surrogateescape") for name, text in (texts or {}).items()
-    }
-    own = path.resolve().as_posix()
-    text = given.pop(own) if own in given else read_text(path)
-    tree = source_tree(text, source_name(path), options, tools, given)
+    tree = _tree(path, options, texts, tools)
     built = build(tree, options, tools)
     lowered = built.result.lowered
     found: dict[str, Entry] = {}
@@ -113,7 +107,7 @@ def prepare(path: Path, options: CompileOptions, entries: Sequence[str], texts: 
     expressions = tuple(one for one in built.expressions if lowered.get(one) in symbols)
     definition, whole = _definitions(built, *kernels) if len(found) == 1 else (None, None)
     return Prepared(
-        {file.name: file.data for file in tree.files()},
+        _texts(tree),
         {file.name: _without_others(built, file.key, kernels) for file in tree.files()},
         {file.name: file.key for file in tree.files()},
         tuple((one.name_expression or one.demangled) if wanted else "" for wanted, one in found.items()),
@@ -128,6 +122,30 @@ def prepare(path: Path, options: CompileOptions, entries: Sequence[str], texts: 
         unguarded(tree),
         built,
     )
+
+
+def texts_of(path: Path, options: CompileOptions) -> Texts:
+    """The user's files of a source as they are on the disk, as `Prepared.sources` has them.
+
+    Raises:
+        CompileError: one cannot be read.
+        ConfigurationError: the same, or the target is not known.
+    """
+    return _texts(_tree(path, options, None, toolchain()))
+
+
+def _texts(tree: SourceTree) -> Texts:
+    return {file.name: file.data for file in tree.files()}
+
+
+def _tree(path: Path, options: CompileOptions, texts: Texts | None, tools: Toolchain) -> SourceTree:
+    check_arch(options.arch, tools)
+    given = {
+        Path(name).resolve().as_posix(): text.decode("utf-8", "surrogateescape") for name, text in (texts or {}).items()
+    }
+    own = path.resolve().as_posix()
+    text = given.pop(own) if own in given else read_text(path)
+    return source_tree(text, source_name(path), options, tools, given)
 
 
 def _definitions(built: Built, kernel: str) -> tuple[Definition | None, Definition | None]:
