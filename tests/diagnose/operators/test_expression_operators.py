@@ -38,6 +38,9 @@ YIELDS = [
     ),
     ("operation", "for (int i = 0; i < 4; ++i) out[i + 1] = a[0];", "out[1 << i]"),
     ("operation", "out[0] = alpha * a[0];", "a[0] / alpha"),
+    ("in_reals", "const float s = m / n; out[0] = s;", "const float s = (float)m / n;"),
+    ("in_reals", "out[0] = a[0] * (m / n);", "a[0] * ((float)m / n)"),
+    ("in_reals", "out[0] = float(m / n + 1);", "float((float)m / n + 1)"),
     ("negated", "out[0] = expf(a[0] * alpha);", "expf(-(a[0] * alpha))"),
     ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[t[r]] = a[t[r]];", "a[r]"),
     ("from_the_end", "for (int i = 0; i < n; ++i) { const int k = i; out[k] = a[0]; }", "k = n - 1 - i;"),
@@ -198,6 +201,8 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("in_reals", "out[m / n] = a[m / n];", "(float)m / n"),
+    ("in_reals", "const int s = m / n; out[s] = a[0] / alpha;", "(float)"),
     ("number", "out[0] = __shfl_xor_sync(0x0f0f0f0f, a[0], 1);", "0xf0f0f0f0"),  # lanes
     ("sign_apart", "unsigned v = threadIdx.x; out[v >> 1] = a[0];", "0x8000"),  # no bits are named
     ("looked_up", "const uint8_t* t = (const uint8_t*)b; int r = threadIdx.x; out[r] = a[r] * t[r];", "a[t[r]]"),
