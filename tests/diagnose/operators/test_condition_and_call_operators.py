@@ -183,6 +183,8 @@ YIELDS = [
     ),
     ("sibling_function", "out[0] = fmaxf(a[0], a[1]);", "fminf(a[0], a[1])"),
     ("sibling_function", "out[0] = __int2float_rn(m);", "__int_as_float(m)"),
+    ("sibling_function", "out[0] = __uint2float_rn(m);", "__int2float_rn(m)"),
+    ("sibling_function", "out[__float2int_rz(a[0])] = a[1];", "__float2int_rd(a[0])"),
     ("sibling_function", "out[0] = __half2float(__ushort_as_half(m));", "__ushort2half_rn(m)"),
     ("sibling_function", "out[0] = __shfl_down_sync(0xffffffff, a[0], 1);", "__shfl_xor_sync(0xffffffff, a[0], 1)"),
     (
@@ -285,6 +287,7 @@ NEVER = [
     ("arguments", "copy4(out, a);", "copy4(a, out)"),  # a const pointer for one that is written through
     ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
     ("sibling_function", "out[0] = __half2float(__float2half_rn(a[0]));", "_as_"),  # of another size
+    ("sibling_function", "out[0] = __int2float_rn(m);", "__int2float_rz(m)"),  # nearly the same
     ("chosen_alike", "const float* from = m < n ? a + m : a; copy4n(out, a, 16); out[0] = *from;", "? 16 : 0"),
     ("sibling_enumerator", "out[0] = a[0];", "major"),
     ("sibling_enumerator", f"{ENUMERATIONS} out[kM] = a[0];", "kN]"),  # a list of constants

@@ -67,6 +67,22 @@ def test_the_other_names_come_in_the_second_round() -> None:
     assert "p.S" in texts
 
 
+def test_any_size_stands_for_a_number_in_the_second_round() -> None:
+    """A number that is no size, such as one that is added, has no names."""
+    sizes = "const int p = m, q = n, r = m + 1, s = n + 1, t = m + 2, u = n + 2;"
+    used = "".join(f" out[e * {name} + i] = a[i];" for name in "pqrstu")
+    source = kernel(f"int e = threadIdx.x, i = blockIdx.x; {sizes}{used} out[e * 24 + i] = a[i + 7];").encode()
+
+    def of(number: str, *, wider: bool) -> set[str]:
+        made = changes({"k.cu": source}, "k", wider=wider)
+        edits = [one.edits[0] for one in made if one.operator in ("name_for_number", "any_name")]
+        return {one.text for one in edits if source[one.start : one.end] == number.encode()}
+
+    first, second = of("24", wider=False), of("24", wider=True)
+    assert 0 < len(first) < len(second) and not first & second
+    assert not of("7", wider=True)
+
+
 @pytest.mark.parametrize("comment", ["  // per step", "  /* per step */", ""])
 def test_a_macro_is_read_without_its_comment(comment: str) -> None:
     assert yields("out[STEP * threadIdx.x] = a[0];", "number", "#define STEP 16", f"#define STEP 32{comment}\n")

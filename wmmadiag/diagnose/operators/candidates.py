@@ -208,11 +208,9 @@ def _same_use(one: Type, other: Type) -> bool:
 
 def sizes_for(program: Program, one: Expression) -> Iterator[Atom]:
     """The names that a number may have been meant to be."""
-    if one.type.kind != "integer" or one.role not in _SIZES:
+    if not may_be_size(one):
         return
     pool = pools(program)
-    if in_own_array(one):
-        return
     made = 0
     for atom in pool.at(one):
         roles = pool.roles.get(atom.text, set())
@@ -220,6 +218,12 @@ def sizes_for(program: Program, one: Expression) -> Iterator[Atom]:
         if made < _MOST_SIZES and alike and atom.varying is False and _fits(one, atom):
             made += 1
             yield atom
+
+
+def may_be_size(one: Expression) -> bool:
+    """Whether a number stands where the same for all threads does, and a size may have been meant."""
+    sizes = one.kind == "literal" and one.type.kind == "integer" and one.role in _SIZES
+    return sizes and not in_own_array(one)
 
 
 @cache

@@ -68,11 +68,19 @@ FAMILIES: tuple[frozenset[str], ...] = tuple(
 # Names in CUDA's casts, reals and whole numbers of one size: `__half_as_short` gives bits, `__half2short_rn` a value.
 _SIZES = ("(half|bfloat16)", "(u?short)"), ("(float)", "(u?int)")
 _CASTS = tuple(re.compile(f"__{one}(_as_|2){other}(_r[nzud])?") for pair in _SIZES for one, other in (pair, pair[::-1]))
+# A value as a whole number with a sign or without one, and back: `__half2int_rz`, `__uint2float_rn`.
+_ROUNDED = re.compile(
+    r"__((?:half|bfloat16|float|double)2|)(u?)(int|short|ll)((?:2(?:half|bfloat16|float|double))?)(_r[nzud])"
+)
 
 
 def of_its_kind(name: str) -> list[str]:
     """CUDA's functions that take what one of this name takes, and do another thing to it."""
     found = [one for family in FAMILIES if name in family for one in sorted(family - {name})]
+    if told := _ROUNDED.fullmatch(name):
+        made, sign, whole, behind, way = told.groups()
+        found.append(f"__{made}{'' if sign else 'u'}{whole}{behind}{way}")
+        found += [f"__{made}{sign}{whole}{behind}_r{one}" for one in "nzdu" if made and f"_r{one}" != way]
     for cast in _CASTS:
         if told := cast.fullmatch(name):
             one, what, other, _ = told.groups()
