@@ -401,3 +401,14 @@ def test_what_a_template_is_given_elsewhere_is_given_here() -> None:
     body = "Fold<Sum> one; Fold<Product> two; out[0] = one.of(a[0]) + two.of(a[1]);"
     assert yields(body, "type_named", "Fold<Product> one;", head)
     assert not yields(body.replace("Fold<Product>", "Other<Product>"), "type_named", "Fold<Product> one;", head)
+
+
+def test_arguments_that_a_call_leaves_out_are_given_as_elsewhere_or_by_the_parameters_names() -> None:
+    head = "__device__ float of(float x, int width = 32, bool up = false) { return up ? x * width : x; }\n"
+    body = "int width = n; out[0] = of(a[0], m, true); out[1] = of(a[1]);"
+    assert yields(body, "arguments_left_out", "of(a[1], m, true)", head)
+    assert yields("int width = n; out[1] = of(a[1]);", "arguments_left_out", "of(a[1], width)", head)
+    assert yields(body, "arguments_left_out", "of(a[0], m);", head)
+    assert yields(body, "arguments_left_out", "of(a[0]);", head)
+    needed = head.replace(" = 32", "").replace(" = false", "")
+    assert not made("out[0] = of(a[0], m, true); out[1] = of(a[1], n, false);", "arguments_left_out", needed)
