@@ -16,6 +16,7 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.storage import is_poison
 
 _NEAR = 0.02  # of the largest element: wider than rounding to 8 bits
+_WHOLE = 0.51  # a whole number is that far from what was rounded to it, and from no other number's
 _LARGEST = 1 << 28  # multiply-adds of a reference; a larger case is not looked at
 _KNOWN = 1 << 19  # elements of a result whose other order is kept
 
@@ -135,6 +136,8 @@ def _counts(
     finite = np.isfinite(wanted)
     every = bool(finite.all())
     within = _NEAR * np.abs(wanted if every else wanted[finite]).max(initial=0.0)
+    if np.issubdtype(observed.dtype, np.integer):
+        within = max(within, _WHOLE)
     infinite = np.isinf(observed)
     too_large = bool(infinite.any())  # for its type
 
