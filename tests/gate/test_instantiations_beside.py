@@ -66,6 +66,13 @@ def test_an_instantiation_that_gives_other_numbers_is_asked_about(tmp_path, said
     assert clause.endswith("; --entry 'gemm<false>' checks it")
 
 
+def test_files_say_of_those_beside_what_the_terminal_does(tmp_path, capsys):
+    path, written = templated(tmp_path, "i * n"), tmp_path / "run.json"
+    assert main(["check", str(path), "--json", str(written)]) == 3
+    assert "not judged: gemm<false>, " in " ".join(capsys.readouterr().out.split())
+    assert "not judged: gemm<false>, " in written.read_text()
+
+
 SCALED = """
 #include <mma.h>
 using namespace nvcuda;

@@ -14,7 +14,7 @@ import argparse
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,13 +88,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     outcomes: list[TaskOutcome] = []
     programs: list[ProgramCheck] = []
-    unjudged: list[str] = []
+    unjudged: list[Task] = []
     for judged in check_all(tasks, jobs=args.jobs, progress=_progress(tasks, console)):
         outcome = judged if baseline is None else baseline.applied(judged)
         whole, guessed = None, False
         own_main = not (args.no_main or outcome.left) and args.backend == "emulator" and has_main(outcome.task.path)
         if _tells_nothing(outcome, own_main):
-            unjudged.append(str(outcome.task.options["entry"]))
+            unjudged.append(outcome.task)
             continue
         if own_main and not outcome.beside:  # it is run once, under all checks
             console.progress(f"{outcome.task.path}: its own main")
@@ -127,7 +127,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if baseline is not None:
         console.note("\n".join(baseline.lines()))
     if outputs.wanted:
-        run = run_of(outcomes, command=_command(args), seconds=time.perf_counter() - started)
+        run = run_of(
+            [_noted(one, unjudged) for one in outcomes], command=_command(args), seconds=time.perf_counter() - started
+        )
         write_outputs(_with_programs(run, programs, args), outputs, console)
     if args.write_baseline is not None:
         write(args, outcomes, console)
@@ -145,10 +147,23 @@ def _tells_nothing(outcome: TaskOutcome, own_main: bool) -> bool:
     return bool(outcome.error) or (own_main and outcome.code == UndecidedError.exit_code)
 
 
-def _note_unjudged(entries: list[str], console: Console) -> None:
-    if entries:
-        named = ", ".join(dict.fromkeys(entries))
-        console.note(f"not judged, and launched by the source, too: {named}; --entry NAME says why")
+def _said_of(unjudged: Iterable[Task]) -> str:
+    """What is said of kernels that were not judged; "" of none."""
+    named = ", ".join(dict.fromkeys(str(one.options["entry"]) for one in unjudged))
+    return f"not judged, and launched by the source, too: {named}; --entry NAME says why" if named else ""
+
+
+def _note_unjudged(unjudged: Sequence[Task], console: Console) -> None:
+    if said := _said_of(unjudged):
+        console.note(said)
+
+
+def _noted(outcome: TaskOutcome, unjudged: Sequence[Task]) -> TaskOutcome:
+    """What files say of a source's first kernel, with those of the source that were not judged."""
+    said = _said_of(one for one in unjudged if one.path == outcome.task.path)
+    if not said or outcome.beside or outcome.report is None:
+        return outcome
+    return replace(outcome, report=replace(outcome.report, assumed=(*outcome.report.assumed, said)))
 
 
 def _print_program(

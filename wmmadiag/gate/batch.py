@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
-    from wmmadiag.results.run import Run
+    from wmmadiag.results.run import KernelRun, Run
 
 
 TaskProgress: TypeAlias = Callable[[Task, int, int, str], None]
@@ -325,11 +325,18 @@ def run_of(outcomes: Sequence[TaskOutcome], *, command: str = "", seconds: float
     from wmmadiag import recording
     from wmmadiag.results.run import Unchecked
 
-    kernels = [one.recorded for one in outcomes if one.recorded is not None]
+    kernels = [_as_said(one.recorded, one.report) for one in outcomes if one.recorded is not None]
     unchecked = [
         Unchecked(str(one.task.path), one.task.arch or "", one.error, one.code) for one in outcomes if one.error
     ]
     return recording.run_of(kernels, unchecked, command=command, seconds=seconds)
+
+
+def _as_said(recorded: KernelRun, report: KernelReport | None) -> KernelRun:
+    """What was recorded, with what is assumed since: of kernels and instantiations beside it."""
+    if report is None or recorded.report.assumed == report.assumed:
+        return recorded
+    return replace(recorded, report=replace(recorded.report, assumed=report.assumed))
 
 
 def exit_code(outcomes: Sequence[TaskOutcome]) -> int:

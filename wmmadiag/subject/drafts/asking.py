@@ -23,15 +23,23 @@ def opinion(found: Recognised) -> str:
     return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
 
 
-def asked(path: Path, found: Recognised, tried: Sequence[str] = ()) -> QuestionError:
-    """Nobody said what the kernel computes, and the source does not tell; `tried`: what else was, each a clause."""
+def asked(
+    path: Path, entry: str, found: Recognised, tried: Sequence[str] = (), *, named: bool = False
+) -> QuestionError:
+    """Nobody said what a kernel computes, and the source does not tell.
+
+    Args:
+        entry: the kernel. named: whether it was chosen by that name, without which another one would be checked.
+        tried: what else was, each a clause.
+    """
     beside = path.with_suffix(".toml")
+    own = f"--entry {shlex.quote(entry)} " if named else ""
     hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
     return QuestionError(
-        f"{path}: what should the kernel compute?",
+        f"{path}: '{entry}': what should the kernel compute?",
         detail="\n".join([f"{opinion(found)} {found.because}", *tried]),
-        hint=f"{hint}--computes with an operation (docs/cards.md) or a formula, 'C[m,n] = sum_k A[m,k] * B[k,n]'; for "
-        "anything else `wmmadiag init --computes python` drafts a card with a function of yours",
+        hint=f"{hint}{own}--computes with an operation (docs/cards.md) or a formula, 'C[m,n] = sum_k A[m,k] * B[k,n]'; "
+        "for anything else `wmmadiag init --computes python` drafts a card with a function of yours",
     )
 
 

@@ -199,7 +199,7 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
         operations = [found.operation] if found.promised else operations_of(found, kernel)
         card = tried_card(source, kernel, operations, assumed, found.promised)
         if card is None:
-            raise asked(source.path, found, tried)
+            raise asked(source.path, kernel.entry, found, tried, named=bool(options.entry))
         return card
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
@@ -219,7 +219,7 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
         # What an array is to an operation is no question where it is open whether that is the operation.
         if found.sure or all(one.option for one in error.drafted.open):
             raise
-        raise asked(source.path, found, tried) from None
+        raise asked(source.path, kernel.entry, found, tried, named=bool(options.entry)) from None
     return replace(card, derived=replace(card.derivation, doubt="" if found.sure else found.because))
 
 
