@@ -313,6 +313,20 @@ def test_what_is_optional_is_there(tmp_path):
     assert told(m) == "n"
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "if (b) { mm<64, float><<<1, 32>>>(a, b, c, 1, 1, 1); } else { mm<32, float><<<1, 32>>>(a, b, c, 1, 1, 1); }",
+        "if (b == NULL) mm<32, float><<<1, 32>>>(a, b, c, 1, 1, 1); else mm<64, float><<<1, 32>>>(a, b, c, 1, 1, 1);",
+        "if (!b) { mm<32, float><<<1, 32>>>(a, b, c, 1, 1, 1); } else { mm<64, float><<<1, 32>>>(a, b, c, 1, 1, 1); }",
+    ],
+)
+def test_what_is_launched_where_a_pointer_is_null_gets_none(tmp_path, host):
+    found = launched(tmp_path, KERNEL + f"void run(const float* a, const float* b, float* c) {{ {host} }}")
+    given = {launch.kernel.arguments[0]: launch.arguments[1] for launch, _ in found}
+    assert isinstance(given["64"], Pointer) and told(given["32"]) == "0"
+
+
 EPILOGUES = """
 template <int M_, int N_> struct Shape { static constexpr int kM = M_; };
 template <typename B, typename W> struct Config {

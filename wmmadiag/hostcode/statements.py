@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from wmmadiag.csource.nodes import Node, bare, descendants, field
+from wmmadiag.csource.nodes import Node, bare, descendants, field, operands
+from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.classes import constructed, default_value
@@ -232,7 +233,26 @@ def _if(machine: Machine, node: Node, scope: Scope) -> Signal:
         return None
     taken = machine.decide((scope.source.name, node.start_byte), test, sites, ends)
     branch = (then, other)[taken]
+    null = _null_in(scope.source, condition, taken == 0)
+    seen = inner.variable(null) if null else None
+    if seen is not None and isinstance(seen.value, Pointer):  # what launches here is given none
+        (scope if branch is None else inner).variables[null] = Cell(number(0), seen.type)
     return None if branch is None else execute(machine, branch, inner)
+
+
+def _null_in(source: Source, condition: Node, holds: bool) -> str:
+    """The variable that is null where a condition holds, or does not: `p`, `!p`, `p == nullptr`; "" for none."""
+    node = bare(condition)
+    while node.type == "condition_clause" and (value := field(node, "value")) is not None:
+        node = bare(value)
+    sign, left, right = operands(node)
+    if sign in ("==", "!=") and source.text(bare(right)) in ("nullptr", "NULL"):
+        node, holds = bare(left), holds != (sign == "==")
+    elif node.type == "unary_expression" and (negated := field(node, "argument")) is not None:
+        if not source.text(node).startswith("!"):
+            return ""
+        node, holds = bare(negated), not holds
+    return source.text(node) if node.type == "identifier" and not holds else ""
 
 
 def _condition(machine: Machine, node: Node, scope: Scope) -> Value:
