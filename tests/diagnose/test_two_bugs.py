@@ -235,13 +235,14 @@ def test_pairs_are_tried_for_a_part_of_the_work_only() -> None:
             return [Outcome(together(*one), "same", 64, work=10) for one in pairs]
 
     every = [tried(text, f"a{number};", "b;", 0.0) for number in range(100)]
-    # Those of the likeliest changes are made of 96 of them, and get a smaller part.
-    limits: Sequence[tuple[Which, int, int]] = (
-        ("any", 10**9, 4), ("any", 10, 1), ("likeliest", 10**9, 4), ("likeliest", 16 * 15_000, 2),
+    # Those of the likeliest changes are made of 96 of them; those that are tried soon get a smaller part.
+    limits: Sequence[tuple[Which, bool, int, int]] = (
+        ("any", False, 10**9, 4), ("any", False, 10, 1), ("likeliest", True, 10**9, 4),
+        ("likeliest", True, 16 * 15_000, 2), ("kindred", True, 16 * 15_000, 2), ("kindred", False, 16 * 15_000, 4),
     )  # fmt: skip
-    for which, instructions, batches in limits:
+    for which, soon, instructions, batches in limits:
         bench, ledger = Costly(), Ledger(replace(effort_named("normal"), instructions=instructions))
-        assert list(mending_pairs(bench, every, 4000, ledger, lambda _: None, which=which)) == []
+        assert list(mending_pairs(bench, every, 4000, ledger, lambda _: None, which=which, soon=soon)) == []
         assert bench.batches == batches
 
 

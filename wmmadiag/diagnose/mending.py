@@ -42,6 +42,8 @@ changes are looked at for that."""
 _REST, _WIDER = 2, 4
 """Such parts of the effort's warp instructions are kept for the rest of the changes, and for those of the second round:
 either is likelier than two changes at once."""
+_TWICE = 256
+"""Half of the pairs of the likeliest changes that do the same at two places and are tried soon."""
 _TASTE = 384
 """Of the second round's changes the likeliest, which are tried before most of the first one's."""
 
@@ -200,7 +202,12 @@ def _twice(hunt: Hunt) -> bool:
 def _two_likely(hunt: Hunt) -> bool:
     """Any two of the likeliest changes: of two mistakes that hide each other, neither alone mends a part."""
     several = hunt.found.ledger.effort.bugs > 1
-    return several and not hunt.base.kept and not hunt.mended and _by_pairs(hunt, "likeliest")
+    return several and not hunt.base.kept and not hunt.mended and _by_pairs(hunt, "likeliest", soon=True)
+
+
+def _twice_soon(hunt: Hunt) -> bool:
+    """The same at two places, of the likeliest changes."""
+    return not hunt.base.kept and not hunt.mended and _by_pairs(hunt, "alike", _TWICE, soon=True)
 
 
 def _filled(hunt: Hunt) -> bool:
@@ -312,17 +319,17 @@ def _fewer_threads(hunt: Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[Hunt], bool]] = (
-    _likeliest, _arithmetic, _only_where, _followed, _two_likely, _less_likely_early, _filled, _solved,
+    _likeliest, _arithmetic, _only_where, _followed, _twice_soon, _two_likely, _less_likely_early, _filled, _solved,
     _all, _only_where, _followed, _nearest, _less_likely, _followed, _twice, _filled_further, _twice, _deeper, _two,
     _fewer_threads,
 )  # fmt: skip
 
 
-def _by_pairs(hunt: Hunt, which: Which = "any") -> bool:
+def _by_pairs(hunt: Hunt, which: Which = "any", most: int | None = None, *, soon: bool = False) -> bool:
     """Search for two changes at once; whether two mend every case."""
-    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
-    most = ledger.effort.pairs
-    for made in mending_pairs(base.trials, hunt.tried, most, ledger, hunt.tell, done=hunt.pairs, which=which):
+    found, base, ledger, done = hunt.found, hunt.base, hunt.found.ledger, hunt.pairs
+    most = ledger.effort.pairs if most is None else min(most, ledger.effort.pairs)
+    for made in mending_pairs(base.trials, hunt.tried, most, ledger, hunt.tell, done=done, which=which, soon=soon):
         found.pairs |= {pair.both: pair for pair, _ in made}
         answers = confirmed_from(found, base, [one for _, one in made], hunt.cases, hunt.tell, ())
         if ledger.spent or any(one.right for one in answers):

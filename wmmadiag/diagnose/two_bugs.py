@@ -32,7 +32,7 @@ _BATCH, _LEAST = 1024, 128
 """Pairs that are tried before it is looked at what came of them, and at least so many where each is much work."""
 _PART, _SOON = 4, 16
 """Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before; and on those
-of the likeliest changes, which are tried soon."""
+that are tried soon."""
 Which: TypeAlias = Literal["any", "alike", "nearer", "kindred", "likeliest"]
 """Kinds of pairs."""
 
@@ -140,6 +140,7 @@ def mending_pairs(
     *,
     done: set[Change] | None = None,
     which: Which = "any",
+    soon: bool = False,
 ) -> Iterator[list[tuple[Pair, Tried]]]:
     """Pairs that make the bench's case right, of one batch after the other, the likeliest first.
 
@@ -148,8 +149,9 @@ def mending_pairs(
         most: pairs of each kind, see `_ALIKE`.
         done: pairs that were tried before; those that are now are put there.
         which: those alone that do the same or undo each other, or any two of the likeliest changes.
+        soon: whether much else is yet to be tried: then less is spent on them.
     """
-    enough = ledger.instructions + ledger.effort.instructions // (_PART if which != "likeliest" else _SOON)
+    enough = ledger.instructions + ledger.effort.instructions // (_SOON if soon else _PART)
     done = set() if done is None else done
     kinds: Mapping[Which, Callable[[], list[Pair]]] = {
         "alike": lambda: alike_pairs(tried, bench.texts, _ALIKE * most),
