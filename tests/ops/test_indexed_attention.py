@@ -69,7 +69,7 @@ def test_drawn_starts_are_of_sequences_that_differ(tmp_path):
 def test_drawn_pages_are_each_there_once_and_lengths_end_within_pages(tmp_path):
     card = card_of(OPERATIONS["paged_attention"], tmp_path)
     inputs = bind(card, card.cases[1], card.variants[0]).inputs()
-    pages, size = inputs["k"].shape[:2]
+    pages, size = inputs["v"].shape[:2]
     assert sorted(inputs["table"].ravel()) == list(range(pages))
     assert (inputs["table"].ravel() != np.arange(pages)).any()
     lengths = inputs["lengths"]
@@ -81,8 +81,8 @@ def test_no_length_goes_beyond_the_pages_that_a_table_names(tmp_path, b, n, x):
     """However many pages there are besides: a kernel would read what lies behind the table."""
     card = card_of(OPERATIONS["paged_attention"], tmp_path, further={"B": b, "X": x, "N": n})
     inputs = bind(card, card.cases[0], card.variants[0]).inputs()
-    assert (len(inputs["k"]), inputs["table"].shape) == (n, (b, x))
-    assert inputs["lengths"].min() > 0 and inputs["lengths"].max() <= x * inputs["k"].shape[1]
+    assert (len(inputs["v"]), inputs["table"].shape) == (n, (b, x))
+    assert inputs["lengths"].min() > 0 and inputs["lengths"].max() <= x * inputs["v"].shape[1]
 
 
 def test_a_wrong_page_and_another_sequences_keys_are_outside_the_bound():
@@ -127,7 +127,7 @@ def test_a_drawn_sequence_has_no_fewer_keys_than_there_are_queries(tmp_path):
     for further in ({}, {"T": 1}, {"T": 97, "P": 8, "B": 1}):
         card = card_of(OPERATIONS["paged_prefill"], tmp_path, further=further)
         inputs = bind(card, card.cases[-1], card.variants[0]).inputs()
-        room = inputs["table"].shape[-1] * inputs["k"].shape[1]
+        room = inputs["table"].shape[-1] * inputs["v"].shape[1]
         assert inputs["lengths"].min() >= len(inputs["q"]) and inputs["lengths"].max() <= room
 
 

@@ -12,6 +12,7 @@ from wmmadiag.programs.own_words import says_right, says_wrong
         ("Done\n", "Mismatch at 0: 0 vs 3.25\nDone\n"),
         ("0 mismatches\n", "4096 mismatches\n"),
         ("Errors: 0\n", "Errors: 4096\n"),
+        ("sum 263032.0  scan mismatches 0\n", "sum 0.0  scan mismatches 131072\n"),
         ("max abs error: 3.5e-07\n", "max abs error: 7.25\n"),
         (
             "naive 1.0 ms max diff = 0\nfast 0.5 ms max diff = 2e-6\n",

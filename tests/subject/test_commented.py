@@ -72,3 +72,34 @@ def test_a_wrong_kernel_with_such_a_comment_is_asked_about(tmp_path, monkeypatch
 def test_what_leaves_the_launch_open_is_none(comment):
     program = read_program(f"{comment}\n{KERNEL}", "k.cu", (), {})
     assert commented_launch(f"{comment}\n{KERNEL}", program, program.kernels("gemm")[0]) == ""
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "// gemm    <<<dim3(N / 16, M / 16), 32>>>\n// other  <<<1, 32>>>",
+        "// gemm<<<dim3(ceil(N, 16), M / 16), 32>>>",
+        "// grid (N / 16, M / 16), block 32",
+        "/* Grid: (N / 16, M / 16)\n * Block: 32 */",
+        "// gridDim = (N / 16, M / 16), blockDim = (32, 1)",
+    ],
+)
+def test_a_comment_that_says_no_more_than_the_shape_is_a_launch(tmp_path, comment):
+    report = check(written(tmp_path, KERNEL.replace("__global__", f"{comment}\n__global__", 1)))
+    assert report.status == "passed"
+    assert any("as a comment of the source has it" in one for one in report.assumed)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "// a grid of tiles, one block per tile",
+        "// gemm<<<grid, block>>>",
+        "// grid (one block per tile), block 32",
+        "// a grid-stride loop, a block of threads",
+    ],
+)
+def test_a_sentence_about_blocks_is_none(comment):
+    text = KERNEL.replace("__global__", f"{comment}\n__global__", 1)
+    program = read_program(text, "k.cu", (), {})
+    assert commented_launch(text, program, program.kernels("gemm")[0]) == ""

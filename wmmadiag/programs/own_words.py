@@ -34,11 +34,12 @@ _MEASURES = _LARGEST | _words(
 )
 _NUMBER = re.compile(r"[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?|nan|inf\w*)(?![A-Za-z_])")
 _WORD = re.compile(r"[A-Za-z]+(?:[A-Z]?[a-z]+)*|#")
-# "0 mismatches", "3 passed, 0 failed", "errors: 0": a zero that numbers something, "kernel 0 failed", is none
+# "0 mismatches", "3 passed, 0 failed", "errors: 0", "mismatches 0" at the end: a zero that numbers something, "kernel 0
+# failed", is none
 _COUNTED = "failures|errors|mismatches|mismatched|differences|diffs"
 _NONE = re.compile(
     rf"(?<![\w.])0\s+(?:\w+\s+)?(?:{_COUNTED})\b|(?:^|[,;/(|])\s*0\s+(?:\w+\s+)?(?:failed|wrong|incorrect)\b"
-    rf"|\b(?:{_COUNTED}|failed|wrong|incorrect)\s*[:=]\s*0(?![\w.])",
+    rf"|\b(?:{_COUNTED}|failed|wrong|incorrect)\s*[:=]\s*0(?![\w.])|\b(?:{_COUNTED})\s+0(?=\s*(?:$|[;)|]))",
     re.IGNORECASE | re.MULTILINE,
 )
 _PLACE = re.compile(r"%[-+ #0]*[\d.*]*[hlzjtL]*[a-zA-Z]|\\[ntr]|\\(?:033|x1b)\[[0-9;]*m")

@@ -183,7 +183,7 @@ OPERATION = replace(
     name="attention",
     meaning="O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
     roles={
-        "q": Role("BHSD", ("B", "H", "Sq", "D"), spellings="q query queries"),
+        "q": Role("BHSD", ("B", "H", "Sq", "D"), spellings="q sq query queries"),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D"), spellings="k key keys kcache keycache"),
         "v": Role("BHSD", ("B", "Hkv", "Skv", "Dv"), spellings="v value values val vcache valuecache"),
         **sequence.ADDED,

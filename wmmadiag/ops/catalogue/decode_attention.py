@@ -41,7 +41,8 @@ OPERATION = Operation(
     divisors={"Hkv": "H"},
     extents={
         "B": EXTENTS["B"] + " numseqs",
-        "Hkv": EXTENTS["Hkv"],
+        **{name: EXTENTS[name] for name in ("Hkv*D", "H // Hkv", "Hkv")},
+        "S - 1": EXTENTS["Skv - 1"],
         "H": EXTENTS["H"],
         "S": EXTENTS["S"] + " " + EXTENTS["Skv"] + " maxseq maxlen cachelen maxcachelen maxcontextlen",
         "Dv": EXTENTS["Dv"],

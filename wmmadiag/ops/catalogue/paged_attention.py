@@ -6,12 +6,11 @@ from typing import Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Arrays, Drawn, Operation, Role, Signs
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Drawn, Operation, Parameter, Role, Signs
 from wmmadiag.ops.parts.late import NDArray, np
 from wmmadiag.ops.parts.one_query import CHOICES, OUTPUTS, PARAMETERS, PARTS, QUERY, of_one_query
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.sequence import DERIVED, EXTENTS
-from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
 
@@ -29,6 +28,16 @@ def _lengths(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.G
     return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
 
 
+_IN_PIECES = 5  # axes
+
+
+def whole_keys(pages: NDArray[Any]) -> NDArray[Any]:
+    """Pages (N, P, Hkv, D), of which each key may lie in pieces: (E, N, P, Hkv, D / E)."""
+    if pages.ndim < _IN_PIECES:
+        return pages
+    return np.moveaxis(pages, 0, -2).reshape(*pages.shape[1:-1], -1)
+
+
 def _gathered(inputs: Arrays) -> dict[str, NDArray[Any]]:
     """The tensors of a plain attention: keys (B, Hkv, X·P, D), queries (B, H, 1, D), lengths."""
     table = inputs["table"].astype(np.int64)
@@ -36,7 +45,7 @@ def _gathered(inputs: Arrays) -> dict[str, NDArray[Any]]:
     found = {"q": inputs["q"][..., None, :], "lengths": inputs["lengths"]}
     found |= {role: inputs[role] for role in ("alibi_slopes",) if role in inputs}
     for role in "kv":
-        pages = inputs[role][table]  # (B, X, P, Hkv, D)
+        pages = whole_keys(inputs[role])[table]  # (B, X, P, Hkv, D)
         pages = pages.reshape(pages.shape[0], -1, *pages.shape[3:])
         found[role] = pages.swapaxes(1, 2)
     return found
@@ -48,10 +57,16 @@ OPERATION = Operation(
     name="paged_attention",
     meaning="O[b, h] = attention of one query over the keys k[table[b, j // P], j mod P], j < lengths[b]",
     notes="The keys and values of a sequence lie in pages of P; `table` names the pages of each, `lengths` says how "
-    "many keys it has. Those that are drawn have every page once, in no order, and lengths that are no multiples of P.",
+    "many keys it has. A key may lie in pieces of `piece` elements, each for all rows of a page, as vLLM has it: "
+    '`layout = "NHEPD"`, E counting the pieces. Those that are drawn have every page once, in no order, and lengths '
+    "that are no multiples of P.",
     roles={
         "q": QUERY,
-        "k": Role("NPHD", ("N", "P", "Hkv", "D"), spellings=WHOLE.roles["k"].spellings + " kpages kpool kdata"),
+        "k": Role(
+            "ENPHD",
+            ("D // piece if piece else 1", "N", "P", "Hkv", "piece if piece else D"),
+            spellings=WHOLE.roles["k"].spellings + " kpages kpool kdata",
+        ),
         "v": Role("NPHD", ("N", "P", "Hkv", "Dv"), spellings=WHOLE.roles["v"].spellings + " vpages vpool vdata"),
         "table": Role(
             "BX",
@@ -67,7 +82,10 @@ OPERATION = Operation(
         ),
         **OUTPUTS,
     },
-    parameters=PARAMETERS,
+    parameters={
+        "piece": Parameter("count", "0", "elements of a key that lie beside each other, where it lies in pieces"),
+        **PARAMETERS,
+    },
     oracle=_ORACLE,
     bound=_BOUND,
     symbols={"B": "1", "H": "1", "N": "B*X", "Hkv": "H", "Dv": "D"},
@@ -80,6 +98,7 @@ OPERATION = Operation(
         "H": EXTENTS["H"],
         "X": "x maxblocks maxblocksperseq maxnumblocksperseq maxpages maxpagesperseq pagesperseq blocksperseq "
         "tablestride blocktablestride maxnumpages maxnumblocks",
+        "X*P": "maxcontextlen maxcontextlength maxcontext maxseqlen maxseqlength maxkvlen maxlen",
         "N": "numblocks numpages npages nblocks",
         "P": "p page pagesize blocksize tokensperpage pagelen blocktokens",
         "Dv": EXTENTS["Dv"],
@@ -90,18 +109,28 @@ OPERATION = Operation(
     work="2*B*H*X*P*(D + Dv)",
     signs=Signs(
         "paged pagedattention decode pagedattn kvcache",
-        parts=PARTS,
+        parts=(*PARTS, "decode_attention"),
         needs=(EXPONENTIAL,),
+        arrays=True,
         open="its source does not tell how its pages lie",
     ),
     choices=(
-        by_layout(
+        Choice(
             "How do the keys and values of a page lie?",
-            {
-                "pages of rows, heads within": {"k": "NPHD", "v": "NPHD"},
-                "pages of heads, rows within": {"k": "NHPD", "v": "NHPD"},
-            },
-            "k",
+            "storage",
+            (
+                Alternative("pages of rows, heads within", layouts={"k": "ENPHD", "v": "NPHD"}),
+                Alternative("pages of heads, rows within", layouts={"k": "ENHPD", "v": "NHPD"}),
+                *(
+                    Alternative(
+                        f"pages of heads, of keys pieces of {count} elements for all rows, of values each for all rows",
+                        {"piece": count},
+                        {"k": "NHEPD", "v": "NHDP"},
+                    )
+                    for count in ("8", "4", "16")
+                ),
+            ),
+            ("k",),
         ),
         *CHOICES,
     ),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.packed_attention import OPERATION as PACKED
 from wmmadiag.ops.catalogue.paged_attention import OPERATION as PAGED
+from wmmadiag.ops.catalogue.paged_attention import whole_keys
 from wmmadiag.ops.model import Arrays, Drawn, Signs
 from wmmadiag.ops.parts.each_sequence import Sequence, of_sequences
 from wmmadiag.ops.parts.late import np
@@ -18,7 +19,8 @@ from wmmadiag.ops.parts.traits import EXPONENTIAL
 def _sequences(inputs: Arrays) -> Iterator[Sequence]:
     begins, table = inputs["starts"].astype(np.int64), np.atleast_2d(inputs["table"].astype(np.int64))
     for one, length in enumerate(np.atleast_1d(inputs["lengths"].astype(np.int64))):
-        keys, values = (inputs[role][table[one]].reshape(-1, *inputs[role].shape[2:])[:length] for role in "kv")
+        pages = (whole_keys(inputs[role])[table[one]] for role in "kv")
+        keys, values = (found.reshape(-1, *found.shape[2:])[:length] for found in pages)
         yield slice(begins[one], begins[one + 1]), keys, values
 
 
@@ -53,14 +55,17 @@ OPERATION = replace(
         ),
         **{role: PACKED.roles[role] for role in ("alibi_slopes", "o", "lse")},
     },
-    parameters={
-        name: replace(one, default=_LAST[name]) if name in _LAST else one for name, one in PACKED.parameters.items()
-    },
+    parameters={"piece": PAGED.parameters["piece"]}
+    | {name: replace(one, default=_LAST[name]) if name in _LAST else one for name, one in PACKED.parameters.items()},
     oracle=_ORACLE,
     bound=_BOUND,
     symbols={**PAGED.symbols, "X": "2*ceil_div(T, P) + 1"},
     separate=("H", "Hkv"),
-    extents={**PAGED.extents, "T": PACKED.extents["T"] + " maxquerylen maxqlen maxquerylength maxnumqueries"},
+    extents={
+        **PAGED.extents,
+        "X*P": "maxcontextlen maxcontextlength maxcontext maxkvlen",
+        "T": PACKED.extents["T"] + " maxquerylen maxqlen maxquerylength maxnumqueries",
+    },
     longest=PACKED.longest + " maxquerylen maxqlen maxquerylength maxnumqueries",
     cases=({"B": 2, "H": 2, "T": 64, "D": 64, "P": 16}, {"B": 3, "H": 4, "Hkv": 2, "T": 150, "D": 64, "P": 16}),
     work="2*H*T*X*P*(D + Dv)",

@@ -5,8 +5,20 @@ Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021 (
 
 from __future__ import annotations
 
-from wmmadiag.ops.model import Arrays, Elements, Judged, Operation, Outputs, Packed, Parameter, Role, Signs, Values
-from wmmadiag.ops.parts.drawn import indices
+from wmmadiag.numerics.element_types import ElementType
+from wmmadiag.ops.model import (
+    Arrays,
+    Drawn,
+    Elements,
+    Judged,
+    Operation,
+    Outputs,
+    Packed,
+    Parameter,
+    Role,
+    Signs,
+    Values,
+)
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import U64, Doubles, arithmetic, judged
 from wmmadiag.ops.parts.settings import STEPS, by_layout, by_value, steps_kept_in
@@ -15,6 +27,16 @@ from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 # Of powers, sines and cosines that are computed in f32, fast ones among them: an angle is off by that part of it (the
 # exponent's rounding, times the logarithm of theta, below 16 ulp), and what is taken of it by as much once more.
 _ANGLE, _WAVE = 2.0**-19, 2.0**-19
+
+
+_FURTHEST = 512  # a position where no table of angles says how many there are
+
+
+def _places(shape: tuple[int, ...], _: ElementType, rows: int, rng: np.random.Generator) -> Doubles:
+    """Any row of the table, the last one among them; without a table none is 0, where nothing is rotated."""
+    values = rng.integers(0, rows, shape) if rows else rng.integers(1, _FURTHEST, shape)
+    values.reshape(-1)[:1] = (rows or _FURTHEST) - 1
+    return values.astype(np.float64)
 
 
 def _rotation(parameters: Values, inputs: Arrays) -> tuple[Doubles, Doubles, Doubles]:
@@ -90,14 +112,14 @@ OPERATION = Operation(
     '`t · theta^(−2i/D)`. `role = "cos_sin"` is one table with both, in the layout `"P2E"` for halves of a row, '
     '`"PE2"` where they alternate. Without `positions`, rows count from `offset` on.',
     roles={
-        "x": Role("BTHD", ("batch", "T", "H", "D"), spellings="x q query in input inp src queries xq"),
-        "k": Role("BTGD", ("batch", "T", "G", "D"), required=False, spellings="k key keys xk"),
+        "x": Role("BTHD", ("batch", "T", "H", "D"), spellings="x q sq query in input inp src queries xq"),
+        "k": Role("BTGD", ("batch", "T", "G", "D"), required=False, spellings="k sk key keys xk"),
         "positions": Role(
             "BT",
             ("batch", "T"),
             required=False,
             element="int",
-            drawn=indices("cos", -2),
+            drawn=Drawn(_places, "cos", -2),
             spellings="positions pos position positionids posids",
         ),
         "cos": Role(
@@ -117,13 +139,20 @@ OPERATION = Operation(
             "base of the frequencies",
             spellings="theta base ropetheta ropebase freqbase thetabase basefreq rotarybase",
         ),
-        "offset": Parameter("count", "0", "position of the first row", spellings="offset startpos posoffset start"),
+        "offset": Parameter(
+            "count",
+            "0",
+            "position of the first row",
+            spellings="offset pos position startpos posoffset start",
+            drafted=("3", "41"),
+        ),
         **STEPS,
     },
     oracle=_oracle,
     bound=_bound,
     symbols={"batch": "1", "H": "1", "G": "H", "P": "T"},
     separate=("batch",),
+    single={"T": "one position"},
     optional="batch",
     divisors={"G": "H"},
     extents={

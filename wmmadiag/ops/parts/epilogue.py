@@ -79,7 +79,7 @@ GATES: Mapping[str, Activation] = {
 FORMULAS: Mapping[str, str] = {
     "gelu_tanh": r"0?\.0447",
     "gelu": r"\berf[cf]*\s*\(|\bnormcdff?\s*\(",
-    "silu": r"1(?:\.0*)?f?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
+    "silu": r"1(?:\.0*)?f?\)?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
     "relu6": r"\brelu6\w*\s*\(|min\w*\s*\((?:\s*6\.0*f?\s*,[^;{}]*max|[^;{}]*max[^;{}]*,\s*6\.0*f?\s*\))",
     "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))"
     r"|(?<![\w.\]])(?P<kept>[a-z_][\w.\[\]]{0,60})\s{0,8}>=?\s*0\.0*f?\s*\?\s*(?P=kept)\s*:\s*0\.0*f?(?![\w.])"

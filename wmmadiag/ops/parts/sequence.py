@@ -18,6 +18,9 @@ MADE_FOR: Mapping[str, str] = {"D": "head dimension", "S": "sequence length"}
 EXTENTS: Mapping[str, str] = {
     "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
     "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
+    "Hkv*D": "kvdim kvwidth kvhidden",
+    "H // Hkv": "kvmul nrep gqaratio gqagroup numqueriesperkv headsperkv qperkv kvgroup",
+    "Skv - 1": "pos",
     "Hkv": "hkv kvheads nkvheads numkvheads headskv headsk nheadskv numheadskv nheadsk numheadsk kvhead hk",
     "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount "
     "qkvhead qkvheads",

@@ -1,12 +1,14 @@
 """A launch that a comment writes down: `// gemm<64><<<dim3(N / 64, M / 64), 128>>>(A, B, C, M, N, K);`.
 
-It becomes a function of the host, whose parameters are the names that the comment uses and nothing defines.
+It becomes a function of the host, whose parameters are the names that the comment uses and nothing defines. A comment
+may leave out what is passed, `gemm <<<N / 64, 128>>>`, or say the shape in words at the kernel: `grid (heads, tokens),
+block head_size / 2`; the kernel then gets what its own parameters are called.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wmmadiag.hostcode.program import HostFunction, HostProgram
 from wmmadiag.hostcode.types import split_list
@@ -23,22 +25,65 @@ _WORDS = (
     "dim3 const constexpr auto int unsigned size_t sizeof float double half char long short bool true false nullptr "
     "NULL void static_cast reinterpret_cast stream cudaStream_t if else for"
 )
+_ABOVE = re.compile(r"(?:\A|[};\n])\s*((?:(?://[^\n]*\n|/\*(?:(?!\*/).)*\*/)\s*)+)\Z", re.DOTALL)
+_SHAPED = re.compile(r"grid|block|thread|dim|cta", re.IGNORECASE)
+_WORDED = (
+    r"(?:_?dim|_?size)?\b\s*(?:is|of|=|:)?\s*(?:dim3\s*)?"
+    r"(?:\((?P<several>(?:[^()]|\([^()]*\))+)\)|(?P<one>\w+(?:\s*[*/+-]\s*\w+)*))"
+)
+_CEIL = r"\b(?:ceil(?:_?div)?|cdiv|div_?up|divide_round_up)\(([^(),]+),([^(),]+)\)"
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\b(?!\s*\()(?!\s*::)")
 
 
 def commented_launch(text: str, program: HostProgram, kernel: HostFunction) -> str:
     """A host function that launches a kernel as a comment of its source does; "" where none says how, or all of it."""
     name = kernel.function.name
-    for comment in _COMMENT.finditer(text):
-        if "<<<" not in comment[0] or not re.search(rf"\b{name}\b", comment[0]):
-            continue
-        plain = _MARGIN.sub("", comment[0])
-        for launch, before in _launches(plain, name):
-            made = [one for one in _BEFORE.findall(before) if not _is_cut(one)]
-            function = _function(made, launch, program, kernel)
-            if function:
-                return function
+    comments = [_MARGIN.sub("", one[0]) for one in _COMMENT.finditer(text)]
+    speaking = [one for one in comments if "<<<" in one and re.search(rf"\b{name}\b", one)]
+    launches = [pair for one in speaking for pair in _launches(one, name)]
+    launches += [(shape, "") for one in speaking for shape in _without_arguments(one, kernel)]
+    launches += [(shape, "") for shape in _in_words(text, program, kernel)]
+    for launch, before in launches:
+        made = [one for one in _BEFORE.findall(before) if not _is_cut(one)]
+        function = _function(made, launch, program, kernel)
+        if function:
+            return function
     return ""
+
+
+def _without_arguments(comment: str, kernel: HostFunction) -> Iterator[str]:
+    """Launches of a comment that say no more than the shape, with the kernel's own names for what it gets."""
+    for found in re.finditer(rf"\b{kernel.function.name}\s*<<<(.+?)>>>(?!\s*\()", comment):
+        shapes = split_list(found[1])
+        # What is called a grid is one; any other name is a number of blocks or threads.
+        named = [re.fullmatch(r"[A-Za-z_]\w*", one) and not _SHAPED.search(one) for one in shapes[:2]]
+        wrapped = [f"dim3({one})" if number else one for one, number in zip(shapes, named, strict=False)]
+        yield _launch(kernel, [*wrapped, *shapes[2:3]])
+
+
+def _in_words(text: str, program: HostProgram, kernel: HostFunction) -> Iterator[str]:
+    """The shape that a comment in a kernel, or right above it, says in words."""
+    before = text.encode()[: kernel.function.start].decode("utf-8", "ignore")
+    above = _ABOVE.search(before)
+    held = [above[1]] if above is not None else []
+    held += [kernel.source.text(kernel.function.body)] if kernel.function.body is not None else []
+    known = {*program.variables, *program.macros, *(one.name for one in kernel.function.parameters)}
+    known |= {one.name for one in kernel.function.template or ()}
+    for comment in (one for whole in held for one in _COMMENT.finditer(whole)):
+        plain = _MARGIN.sub("", comment[0])
+        found = [re.search(rf"\b{what}{_WORDED}", plain, re.IGNORECASE) for what in ("grid", "block")]
+        shapes = [(one["several"] or one["one"]).strip() if one is not None else "" for one in found]
+        # In parentheses any name is a number; without, a word may be one of a sentence.
+        alone = [set(re.findall(r"[A-Za-z_]\w*", one["one"] or "")) for one in found if one is not None]
+        if all(shapes) and not any(re.search(r"\w\s+\w", one) for one in shapes) and all(one <= known for one in alone):
+            yield _launch(kernel, [f"dim3({one})" for one in shapes])
+
+
+def _launch(kernel: HostFunction, shapes: Sequence[str]) -> str:
+    """A launch in a shape, of what a kernel's own parameters are called; roundings up in C++."""
+    whole = [re.sub(_CEIL, r"((\1) + (\2) - 1) / (\2)", one) for one in shapes]
+    names = ", ".join(one.name for one in kernel.function.parameters)
+    return f"{kernel.function.name}<<<{', '.join(whole)}>>>({names})"
 
 
 def _launches(text: str, name: str) -> Iterator[tuple[str, str]]:

@@ -200,7 +200,7 @@ def read_kernel(
     parameters = typed(parameters, named, source)
     laid = laying(parameters, named, source)
     parameters, taken = taken_apart(parameters, passed, spelled_out(whole, scope), laid)
-    code = kernel_code(whole, base)
+    code = kernel_code(whole, base, _flags(machine, function, scope))
     left_out = _left_out(parameters, taken)
     remarks += tuple(
         f"'{one.name}' is null, as the source launches it; a card tells of another launch"
@@ -348,6 +348,17 @@ def _bound(machine: Machine, function: HostFunction, arguments: Sequence[str]) -
         values.append(told if isinstance(told, Term | TypeName) else TypeName(text))
     bind_parameters(machine, function.function.template or (), values, scope)
     return scope
+
+
+def _flags(machine: Machine, function: HostFunction, scope: Scope) -> dict[str, bool]:
+    """The values of a template's flags, as far as they are known."""
+    found = {}
+    for one in function.function.template or ():
+        cell = scope.variables.get(one.name) if one.type == "bool" else None
+        known = machine.known(cell.value) if cell is not None else None
+        if known is not None:
+            found[one.name] = bool(known)
+    return found
 
 
 def _open_parameters(

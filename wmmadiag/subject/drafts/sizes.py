@@ -353,8 +353,9 @@ def _told_by_numbers(draft: CardDraft, name: str, numbers: dict[str, int]) -> No
     known = OPERATIONS[draft.operation]
     # An accessor's sizes come with it, whether or not the kernel looks at them.
     taken = {one.value for one in draft.arguments if not one.parameter.name.endswith(")")}
+    spoken = set().union(*(names_in(one.value) for one in draft.arguments if not one.parameter.pointer and one.value))
     for part, whole in known.divisors.items() if name != _MASKED else ():
-        if part in taken and whole in numbers:
+        if part in taken | spoken and whole in numbers:
             numbers |= {whole: _WHOLE, part: _PART}
     squares = "S" in known.symbols.values() and "S" in numbers and name != _MASKED
     if squares and {"Sq", "Skv"} <= taken:
