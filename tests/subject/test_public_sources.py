@@ -142,7 +142,7 @@ def test_one_instantiation_of_two_adds_to_what_is_there(capsys):
     from wmmadiag.cli.main import main
 
     assert main(["check", str(LATER_PUBLIC / "mlp_backward_dx_dw_launcher.cu")]) == 0
-    assert capsys.readouterr().out.count("the result is added to 'out'") == 1
+    assert capsys.readouterr().out.count("the result is added to 'dweight'") == 1
 
 
 @pytest.mark.parametrize(("arch", "sums"), [("sm_90", ""), ("sm_89", "sums kept in 13 bits")])

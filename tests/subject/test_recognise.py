@@ -155,3 +155,11 @@ def test_long_code_is_read_in_no_time(tmp_path, text):
 def test_words_of_names(name, there, gone):
     words = _words(name)
     assert there in words and gone not in words
+
+
+@pytest.mark.parametrize(("kind", "sure"), [("int8_t", True), ("half", False)])
+def test_numbers_that_are_no_bytes_are_no_operand_of_a_product_of_bytes(tmp_path, kind, sure):
+    signature = f"const {kind}* x, const int8_t* w, const float* x_scale, const int* x_zp, const float* w_scale, "
+    told = found(tmp_path, "w8a8_linear", f"{signature}const int* w_sum, half* out, int M, int N, int K", MMA)
+    assert (told.operation, told.sure) == ("w8a8_gemm", sure)
+    assert sure or told.because == "its array 'x' has real numbers"

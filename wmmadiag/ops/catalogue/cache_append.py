@@ -60,7 +60,8 @@ def _bound(parameters: Values, inputs: Arrays, expected: Outputs, elements: Elem
 
 def _rows_of(order: str) -> dict[str, str]:
     """Layouts in which a row of a page has whole keys beside each other."""
-    return {"k": f"E{order}", "v": order, "k_out": f"E{order}", "v_out": order}
+    in_pieces = f"{order[:-1]}E{order[-1]}"
+    return {"k": in_pieces, "v": order, "k_out": in_pieces, "v_out": order}
 
 
 _TOGETHER = {"k": "NHEPD", "v": "NHDP", "k_out": "NHEPD", "v_out": "NHDP"}

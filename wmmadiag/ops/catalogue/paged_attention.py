@@ -119,8 +119,8 @@ OPERATION = Operation(
             "How do the keys and values of a page lie?",
             "storage",
             (
-                Alternative("pages of rows, heads within", layouts={"k": "ENPHD", "v": "NPHD"}),
-                Alternative("pages of heads, rows within", layouts={"k": "ENHPD", "v": "NHPD"}),
+                Alternative("pages of rows, heads within", layouts={"k": "NPHED", "v": "NPHD"}),
+                Alternative("pages of heads, rows within", layouts={"k": "NHPED", "v": "NHPD"}),
                 *(
                     Alternative(
                         f"pages of heads, of keys pieces of {count} elements for all rows, of values each for all rows",

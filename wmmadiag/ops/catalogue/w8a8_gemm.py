@@ -144,7 +144,7 @@ OPERATION = Operation(
     cases=({"M": 64, "N": 64, "K": 128}, {"M": 128, "N": 192, "K": 320}),
     work="2*M*N*K",
     signs=Signs(
-        "w8a8 w8a8gemm gemmw8a8 w8a8linear azp scaledmm smoothquant",
+        "w8a8 w8a8gemm gemmw8a8 w8a8linear azp smoothquant",
         parts=("gemm",),
         agreeing="quant int8 i8",
         extras="bias relu relu6 gelu silu act activation epilogue fused",

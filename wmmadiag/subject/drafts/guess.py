@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.model import Distance, Parameter
+from wmmadiag.ops.model import Distance, Parameter, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +282,12 @@ def _told_by_type(role: str | None, pointer: DraftParameter, operation: str) -> 
     if element.is_float == (known[role].element == "float"):
         return role
     return known[role].instead if known[role].instead in known else None
+
+
+def is_unfit(parameter: DraftParameter, role: Role) -> bool:
+    """Whether the elements are no numbers that the operation has to get there: halves for bytes that are multiplied."""
+    element = element_type(parameter.dtype or "")
+    return element is not None and element.is_float and role.element == "int" and role.required and not role.output
 
 
 def _written_over(pointers: Sequence[DraftParameter], roles: list[str | None], operation: str) -> list[str | None]:

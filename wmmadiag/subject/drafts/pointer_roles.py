@@ -8,7 +8,7 @@ from math import perm
 
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
-from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, role_named, telling_first
+from wmmadiag.subject.drafts.guess import DraftParameter, covered_roles, is_unfit, role_named, telling_first
 from wmmadiag.subject.drafts.in_place import may_write, replaced_roles
 from wmmadiag.subject.drafts.kernel import SourceKernel
 
@@ -46,6 +46,9 @@ def possible_roles(
     others = {one.name for one in unnamed}
     told = [one for one in kernel.parameters if one.pointer and one.name not in others]
     named = {one.name: role_named(one.name, operation) for one in told}
+    roles = OPERATIONS[operation].roles
+    if any(role in roles and is_unfit(one, roles[role]) for one in told if (role := named[one.name])):
+        return
     present = covered_roles(operation, named.values())
     present |= replaced_roles(operation, told, list(named.values()), kernel.code)
     yield from _chosen(kernel, operation, unnamed, present)
@@ -82,7 +85,7 @@ def _chosen(
         if not set(missing) <= set(chosen):
             continue
         pairs = list(zip(unnamed, chosen, strict=True))
-        if any(known[role].output and one.const for one, role in pairs):
+        if any((known[role].output and one.const) or is_unfit(one, known[role]) for one, role in pairs):
             continue
         if any(known[role].required and not known[role].output and _is_index(one, known[role]) for one, role in pairs):
             continue

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import Trait
@@ -18,6 +18,7 @@ from wmmadiag.subject.drafts.code_facts import told_by_formulas
 from wmmadiag.subject.drafts.guess import (
     DraftParameter,
     covered_roles,
+    is_unfit,
     number_behind,
     operation_named,
     role_named,
@@ -171,6 +172,10 @@ def _amiss(
     unknown = [name for name, role in zip(names, roles, strict=True) if role is None]
     if unknown and sorted(unknown) != sorted(told.scratch.split()):
         return f"nothing says what its array '{unknown[0]}' is"
+    known = OPERATIONS[operation].roles
+    for one, role in zip(pointers, map(role_named, names, repeat(operation)), strict=True):
+        if role is not None and role in known and is_unfit(one, known[role]):
+            return f"its array '{one.name}' has real numbers"
     covered = covered_roles(operation, roles) | replaced_roles(operation, pointers, roles, code)
     missing = [name for name, role in OPERATIONS[operation].roles.items() if role.required and name not in covered]
     if missing:
