@@ -21,7 +21,7 @@ WRONG = ("part[TILE][TILE]", "part[TILE][TILE - 1]")
 
 def bench_of(card: Card) -> TrialBench:
     bench = TrialBench(Setting(card, card.variants[0], card.cases[0]), threads=1)
-    bench._settle()
+    bench.settle()
     return bench
 
 
@@ -198,7 +198,7 @@ def test_the_compiler_leaves_out_what_a_source_does_not_use(tmp_path: Path, more
 def test_another_bench_of_the_same_files_makes_nothing_again(tmp_path: Path) -> None:
     bench = bench_of(product(tmp_path, WRONG))
     again = bench.keeping(seed=7)
-    again._settle()
+    again.settle()
     assert again._prepared is bench._prepared
     assert again.compilations == 0
     kept = bench.keeping(statics(bench)[0], seed=7)

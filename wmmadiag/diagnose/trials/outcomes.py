@@ -15,8 +15,9 @@ TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "
 wrong; or it ends, where the kernel does not. same: as wrong as before. worse: other elements are wrong, whatever was
 mended. Fewer strays count like fewer wrong elements. fault, budget: it died, or did not end. refused: the compiler, the
 emulator or the chip would not take it. deferred: it needs a text of its own, and was not tried."""
-
 _PART = 0.1
+STRAYS = frozenset({"out-of-bounds", "misaligned", "read-only", "wrong-space"})
+"""Faults of accesses that belong nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

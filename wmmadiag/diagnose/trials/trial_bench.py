@@ -16,7 +16,7 @@ from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.haste import Plain, Unchanged
 from wmmadiag.diagnose.trials.holes import UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.launched import CaseLaunches
-from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
+from wmmadiag.diagnose.trials.outcomes import STRAYS, LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.parted import Ran, parted
 from wmmadiag.diagnose.trials.parts import SMALL_APART, cost_apart, packed, parts, selected, spread
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
@@ -42,8 +42,6 @@ _SLOWER = 32
 """So many times the warp instructions may a program take that does the same in haste, with alternatives in it."""
 _DEAR = 48_000
 """Warp instructions of a trial from which on a program of fewer is worth more of the compiler's time."""
-_STRAYS = frozenset({"out-of-bounds", "misaligned", "read-only", "wrong-space"})
-"""Faults of accesses that belong nowhere."""
 _DEARER = 3
 """Times the warp instructions of another trial that one of a hole may take: what fills it is put together each time."""
 
@@ -86,7 +84,7 @@ class TrialBench:
         own = self._programs.own()
         launch = self._launch(own.kernels)
         base = launch.base(self.setting.budget)
-        if base.result.fault in _STRAYS:  # what comes after it tells more of a change than that there is still one
+        if base.result.fault in STRAYS:  # what comes after it tells more of a change than that there is still one
             self._passing = True
             launch = self._launch(own.kernels)
             base = launch.base(self.setting.budget)
@@ -100,7 +98,7 @@ class TrialBench:
         launch = self._launch(program.kernels)
         return Plain(program, launch.base(self._base_budget), launch)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Find out how programs are compiled, if nothing was tried yet: that takes a compilation."""
         self._programs.spares = self._before(self._limits(1)).instructions > _DEAR
 
@@ -169,10 +167,8 @@ class TrialBench:
             WmmadiagError: as for a new one.
             ValueError: as `apply`.
         """
-        old = self.setting
-        made = replace(
-            old, texts=self._changed(changes), case=case or old.case, seed=old.seed if seed is None else seed
-        )
+        old, texts = self.setting, self._changed(changes)
+        made = replace(old, texts=texts, case=case or old.case, seed=old.seed if seed is None else seed)
         return TrialBench(made, self.threads, like=self)
 
     @property
@@ -223,14 +219,14 @@ class TrialBench:
 
     def _shares(self, *, alone: bool) -> bool:
         """Whether work is done in other processes as well, which know what this one does, and not here alone."""
-        self._settle()
+        self.settle()
         alone = alone or processes(self.threads) == 1
         self._share = self.threads if alone else threads_each(self.threads)
         return not alone
 
     def try_part(self, part: Part) -> list[Outcome]:
         """Try changes in one program, or each as a text of its own: one outcome per change, in their order."""
-        self._settle()
+        self.settle()
         limits = self._limits(part.looks)
         if part.pairs:
             return self._pairs([(part.changes[one], part.changes[other]) for one, other in part.pairs], part, limits)
@@ -275,7 +271,7 @@ class TrialBench:
         Args:
             checks: the engine's names of them.
         """
-        self._settle()
+        self.settle()
         some = [*parts(changes, 1), *packed(pairs)]
         plain, budget = self._unchanged.plain.program, self._base_budget
         return complaints_left(self._programs, self._stages.of, plain, some, checks, budget)
@@ -346,13 +342,12 @@ class TrialBench:
 
     def try_sketches(self, sketches: Sequence[Sketch]) -> list[Filled]:
         """Try what may stand in the holes of some sketches; one answer for each, in their order."""
-        if self._shares(alone=len(sketches) == 1):
-            return share(self, sketches, self.threads)
-        return [*map(self.try_sketch, sketches)]
+        shares = self._shares(alone=len(sketches) == 1)
+        return share(self, sketches, self.threads) if shares else [*map(self.try_sketch, sketches)]
 
     def try_sketch(self, sketch: Sketch) -> Filled:
         """Try what may stand in the holes of one program."""
-        self._settle()
+        self.settle()
         kernels, has = self._programs.with_holes(sketch.holes)
         wanted = sketch.wanted(has)
         if kernels is None or not wanted:

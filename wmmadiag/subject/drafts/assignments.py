@@ -13,11 +13,11 @@ from itertools import chain, combinations, islice, permutations, product
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Number, Term
-from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.code_facts import multiples
 from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.factors import factors_of, multiply
 from wmmadiag.subject.drafts.guess import DraftParameter, distance_for, symbol_for
 from wmmadiag.subject.drafts.kernel import SourceKernel
 from wmmadiag.subject.drafts.meanings import is_real
@@ -31,12 +31,6 @@ _MOST_CONSTANTS = 6
 _MOST_AGAIN = 24  # where a draft was complete and wrong
 _MOST_LIKELIEST = 6
 _MOST_RENAMED = 4  # extents whose names may mislead
-_MOST_FACTORS = 3
-_DRAWN = (0.875, 1.125, 0.9375)  # values of factors: no product of some of them is that of others, nor far from it
-_OF_FLOATS, _OF_BYTES = (
-    -1,
-    7,
-)  # the logarithm of what sums of products of normal numbers are multiplied by; of each byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +98,7 @@ def assignments(kernel: SourceKernel, operation: str, *, always: bool = False) -
     sure = every[:1] if every and made_of_others(kernel, operation, every[0]) else []
     likeliest = islice(chosen(lists, sure), _MOST_LIKELIEST)
     found = chain(_of_fixed_rows(kernel, drafted, pointers, numbers), likeliest, chosen(lists, every))
-    factors = list(_factors(drafted))
+    factors = list(factors_of(drafted))
     yield from islice((replace(one, factors=own) for one in _once(found) for own in factors), _MOST)
 
 
@@ -114,61 +108,6 @@ def _once(several: Iterable[Assignment]) -> Iterator[Assignment]:
         if one not in seen:
             seen.append(one)
             yield one
-
-
-def _factors(drafted: CardDraft) -> Iterator[Mapping[str, int]]:
-    """What real numbers of unknown names may do to the result: each multiplies it, or divides it."""
-    names = [one.parameter.name for one in drafted.arguments if one.value == TODO and _is_real_number(one)]
-    if not names or len(names) > _MOST_FACTORS or not factor_of_result(drafted.operation):
-        yield {}
-        return
-    for ways in product((1, -1), repeat=len(names)):
-        yield dict(zip(names, ways, strict=True))
-
-
-def _is_real_number(argument: DraftArgument) -> bool:
-    return not argument.parameter.pointer and is_real(argument.parameter)
-
-
-def factor_of_result(operation: str) -> str:
-    """The parameter that all of an operation's result is multiplied by; "" where it has none."""
-    known = OPERATIONS[operation].parameters
-    return next((name for name, one in known.items() if one.kind == "real" and one.drafted and one.default == "1"), "")
-
-
-def _multiply(result: CardDraft, factors: Mapping[str, int]) -> None:
-    """Let numbers be what the result is multiplied or divided by: no two alike, and none 1."""
-    name = factor_of_result(result.operation)
-    terms_of, size = [str(result.computes.get(name, "1"))], _size_left(result)
-    for argument, value in zip(
-        [one for one in result.arguments if one.parameter.name in factors], _DRAWN, strict=False
-    ):
-        own = argument.parameter.name
-        symbol = re.sub(r"\W", "_", own)
-        argument.value, argument.reason = symbol, "what the result is multiplied or divided by"
-        result.fixed[symbol] = f"{value * size ** factors[own]:.17g}"
-        size = 1.0
-        terms_of.append(f"{'*' if factors[own] > 0 else '/'} {symbol}")
-        result.open = [one for one in result.open if one.what != f"the value of '{own}'"]
-    result.computes[name] = " ".join(terms_of)
-    for one in result.arguments:  # beside such numbers one that nothing reads may well be another
-        if _is_real_number(one) and one.parameter.unread and one.parameter.name not in factors:
-            one.ignored = one.ignored or OPERATIONS[result.operation].parameters[name].meaning
-
-
-def _size_left(result: CardDraft) -> float:
-    """What keeps results within the bytes that they are stored in, a power of two; 1 for those in wider types.
-
-    What is cut off at the ends of a type tells of a result no more than its sign.
-    """
-    known = OPERATIONS[result.operation].roles
-    every = [(known[one.role], element_type(one.dtype)) for one in result.arguments if one.role in known]
-    if not any(role.output and element and not element.is_float and element.bytes == 1 for role, element in every):
-        return 1.0
-    bytes_read = sum(
-        not role.output and element is not None and element.name in ("s8", "u8") for role, element in every
-    )
-    return 2.0 ** (_OF_FLOATS - _OF_BYTES * bytes_read)
 
 
 def _of_fixed_rows(
@@ -289,7 +228,7 @@ def assigned(kernel: SourceKernel, operation: str, meant: Assignment, wishes: Wi
         if argument.role == "lengths":  # what they count is shown by the run
             result.open = [one for one in result.open if one.what != f"the role of '{parameter.name}'"]
     if meant.factors:
-        _multiply(result, meant.factors)
+        multiply(result, meant.factors)
     return result
 
 
