@@ -125,8 +125,8 @@ void layer_norm_backward(const half* dY, const half* X, const half* gamma, const
     ("old", "new", "code"),
     [
         ("", "", 0),
-        ("+ normed * a[0])", "+ normed * b[0])", 3),
-        ("dgamma + j, (float)dY[row + j] * normed", "dgamma + j, (float)dY[row + j]", 3),
+        ("+ normed * a[0])", "+ normed * b[0])", 2),  # asked: no meaning of the arguments makes it right
+        ("dgamma + j, (float)dY[row + j] * normed", "dgamma + j, (float)dY[row + j]", 2),
     ],
     ids=["right", "the other sum", "the weight's gradient unnormalised"],
 )

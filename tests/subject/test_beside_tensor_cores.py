@@ -22,7 +22,7 @@ UNSEEN = Path(__file__).parents[1] / "reading" / "unseen6"
         ("encoder_embed", "embedding", ""),
         ("gemv_f16_warp", "gemv", ""),
         ("histogram_shared", "histogram", "'bins' is read, and written over"),
-        ("paged_decode_gqa", "paged_attention", "max_context_len = 4096"),
+        ("paged_decode_gqa", "paged_attention", "how its pages lie"),
         ("per_token_quant_int8", "quantize", ""),
         ("rotary_neox", "rope", "'k' is read, and written over"),
         ("silu_and_mul", "glu", "it computes glu"),

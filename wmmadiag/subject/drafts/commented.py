@@ -63,7 +63,7 @@ def _without_arguments(comment: str, kernel: HostFunction) -> Iterator[str]:
 
 def _in_words(text: str, program: HostProgram, kernel: HostFunction) -> Iterator[str]:
     """The shape that a comment in a kernel, or right above it, says in words."""
-    before = text.encode()[: kernel.function.start].decode("utf-8", "ignore")
+    before = text.encode("utf-8", "surrogateescape")[: kernel.function.start].decode("utf-8", "ignore")
     above = _ABOVE.search(before)
     held = [above[1]] if above is not None else []
     held += [kernel.source.text(kernel.function.body)] if kernel.function.body is not None else []

@@ -225,7 +225,8 @@ def read_kernel(
     products = tuple(one for one in run.events if isinstance(one, Product)) if run is not None else ()
     return SourceKernel(
         named,
-        tuple(used(one, code) for one in parameters),
+        # A number that this instantiation ignores and another one reads is no mistake.
+        tuple(used(one, code if one.pointer else kernel_code(whole, base)) for one in parameters),
         tuple(taken),
         launch,
         machine,
