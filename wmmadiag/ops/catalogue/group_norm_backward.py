@@ -157,7 +157,6 @@ OPERATION = Operation(
         agreeing="bwd backward grad norm",
         extras="silu swish activation act",
         excludes=(TENSOR_CORES,),
-        arrays=True,
         open="its source does not tell how images lie in memory",
     ),
     choices=(
