@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from wmmadiag.errors import CompileError
@@ -131,6 +134,17 @@ def test_a_copy_that_is_stopped_is_gone_and_so_is_what_it_started(copy):
 
 def sleeper() -> int:
     return subprocess.Popen(["sleep", "60"]).pid
+
+
+def test_a_copy_that_is_stopped_holds_nothing_that_it_answered_from():
+    known = np.zeros(3)
+    one = Copy(known.item)
+    held = weakref.ref(known)
+    assert one.ask(0) == 0.0
+    one.stop()
+    del one, known
+    gc.collect()
+    assert held() is None
 
 
 def test_copies_end_with_this_process_whatever_ends_it():

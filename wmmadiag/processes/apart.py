@@ -74,8 +74,6 @@ class Copy:
         self._process = 0
         self._connection: Connection | None = None
         self._life = -1
-        atexit.register(self.stop)
-        os.register_at_fork(after_in_child=self._forget)
 
     def begin(self) -> None:
         """Make the copy, of this process as it is now, unless there is one.
@@ -95,6 +93,7 @@ class Copy:
         theirs.close()
         os.close(watched)
         self._connection, self._process, self._life = ours, child, life
+        _RUNNING.add(self)
 
     def ask(self, request: Any) -> Any:
         """The answer to a request.
@@ -126,19 +125,38 @@ class Copy:
         connection, self._connection = self._connection, None
         if connection is None:
             return None
+        _RUNNING.discard(self)
         end_group(self._process)
         status = os.waitpid(self._process, 0)[1]
         connection.close()  # last: who waits for an answer reads from it
         os.close(self._life)
         return os.waitstatus_to_exitcode(status)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """In another copy of this process: this one is not its own. What it held of it would keep either alive."""
         connection, self._connection = self._connection, None
         self._asking = threading.Lock()
         if connection is not None:
             connection.close()
             os.close(self._life)
+
+
+_RUNNING: set[Copy] = set()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for one in list(_RUNNING):
+        one.stop()
+
+
+def _forget_all() -> None:
+    for one in _RUNNING:
+        one.forget()
+    _RUNNING.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 def _serve(connection: Connection, watched: int, answers: Callable[[Any], Any]) -> None:

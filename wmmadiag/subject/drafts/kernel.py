@@ -200,7 +200,9 @@ def read_kernel(
     parameters = typed(parameters, named, source)
     laid = laying(parameters, named, source)
     parameters, taken = taken_apart(parameters, passed, spelled_out(whole, scope), laid)
-    code = kernel_code(whole, base, _flags(machine, function, scope))
+    own_code = kernel_code(whole, base)  # a number that this instantiation ignores and another one reads is no mistake
+    flags = _flags(machine, function, scope)
+    code = kernel_code(whole, base, flags) if flags else own_code
     left_out = _left_out(parameters, taken)
     remarks += tuple(
         f"'{one.name}' is null, as the source launches it; a card tells of another launch"
@@ -225,8 +227,7 @@ def read_kernel(
     products = tuple(one for one in run.events if isinstance(one, Product)) if run is not None else ()
     return SourceKernel(
         named,
-        # A number that this instantiation ignores and another one reads is no mistake.
-        tuple(used(one, code if one.pointer else kernel_code(whole, base)) for one in parameters),
+        tuple(used(one, code if one.pointer else own_code) for one in parameters),
         tuple(taken),
         launch,
         machine,
