@@ -61,8 +61,8 @@ def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress
     ledger.complete = False
     if base.run.passed:  # lanes of a warp meet, and are right by how they run: nothing but order is missing
         orders = [one for one in every if puts_in_order(one.change)]
-        return _Singles(found, base, cases, tell, checks=ledger.effort.checked // _PASSING).mended(orders[:_CHECKED])
-    near = _Singles(found, base, cases, tell, checks=ledger.effort.checked)
+        return _Singles(found, base, cases, tell, ledger.effort.checked // _PASSING).mended(orders[:_CHECKED])
+    near = _Singles(found, base, cases, tell, ledger.effort.checked)
     if near.mended(every[:_OF]):
         return True
     if len(base.kept) + 1 < ledger.effort.bugs:
@@ -75,7 +75,7 @@ def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress
         return True
     if base.kept:
         return False
-    others = _Singles(found, base, cases, tell, _FURTHER, ledger.effort.checked)
+    others = _Singles(found, base, cases, tell, ledger.effort.checked, _FURTHER)
     right = others.mended(every[_OF:])
     ledger.complete = not near.left and not others.left
     return right
@@ -89,8 +89,8 @@ class _Singles:
     base: Base
     cases: Sequence[Case]
     tell: Progress
+    checks: int  # changes to run with all checks
     at_once: int = _CHECKED
-    checks: int = 0  # changes to run with all checks
     fewer: list[Tried] = field(default_factory=list)  # those that take some findings away, and add none
     refused: set[Ranked] = field(default_factory=set)  # by the compiler
     left: bool = False  # whether some were not tried
