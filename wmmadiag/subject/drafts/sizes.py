@@ -16,6 +16,7 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.drafts.held_sizes import derived, hold, of_several_units, refuses
 from wmmadiag.subject.drafts.model import CardDraft
+from wmmadiag.subject.drafts.numbers import PASSED
 
 _NAMES = ("small", "tiles")
 RAGGED = "tail"
@@ -351,9 +352,11 @@ def _operations(draft: CardDraft, sizes: Mapping[str, int]) -> float:
 def _told_by_numbers(draft: CardDraft, name: str, numbers: dict[str, int]) -> None:
     """Give extents that a kernel takes as numbers of their own different values: one in the other's place shows."""
     known = OPERATIONS[draft.operation]
-    # An accessor's sizes come with it, whether or not the kernel looks at them.
-    taken = {one.value for one in draft.arguments if not one.parameter.name.endswith(")")}
-    spoken = set().union(*(names_in(one.value) for one in draft.arguments if not one.parameter.pointer and one.value))
+    # An accessor's sizes come with it, whether or not the kernel looks at them; strides of a tensor have its extents.
+    given = [one for one in draft.arguments if not one.parameter.name.endswith(")")]
+    taken = {one.value for one in given}
+    named = [one for one in given if one.reason != PASSED and not one.parameter.pointer and one.value]
+    spoken = set().union(*(names_in(one.value) for one in named))
     for part, whole in known.divisors.items() if name != _MASKED else ():
         if part in taken | spoken and whole in numbers:
             numbers |= {whole: _WHOLE, part: _PART}
