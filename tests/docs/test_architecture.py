@@ -85,3 +85,9 @@ def test_imports_go_round_only_where_it_is_said() -> None:
         frozenset({"report", "results"})
     }, found
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest imports a test file by its name alone: the second of a name stops the whole run, and only that one."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
