@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _ROUNDS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """One parsed file, or a fragment of one."""
+    """One parsed file, or a fragment of one; equal to itself alone, so that what is read of it may be kept by it."""
 
     name: str  # the path to show
     data: bytes  # its bytes; offsets of nodes are offsets into it

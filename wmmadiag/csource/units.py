@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 from wmmadiag.csource.declarations import Function, declarations
@@ -84,7 +85,13 @@ class Units:
 
 
 def read_units(sources: Mapping[str, Source]) -> Units:
-    """The units of some sources, by file."""
+    """The units of some sources, by file; not to be altered: who asks again gets the same."""
+    return _read_units(tuple(sources.items()))
+
+
+@lru_cache(maxsize=4)
+def _read_units(files: tuple[tuple[str, Source], ...]) -> Units:
+    sources = dict(files)
     declared_there = {file: declarations(source).functions for file, source in sources.items()}
     functions: dict[str, list[Function]] = {}
     for found in declared_there.values():

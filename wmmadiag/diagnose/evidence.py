@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 from wmmadiag.checks.races import LATENT
@@ -109,7 +110,12 @@ def ranked_changes(
 
 def parsed(texts: Texts) -> dict[str, Source]:
     """The trees of some files."""
-    return {file: parse(text, file) for file, text in texts.items()}
+    return {file: _parsed(bytes(text), file) for file, text in texts.items()}
+
+
+@lru_cache(maxsize=32)  # what is asked of one text time and again is read off one tree
+def _parsed(text: bytes, file: str) -> Source:
+    return parse(text, file)
 
 
 def compiled_lines(run: CaseRun) -> Set[Line]:

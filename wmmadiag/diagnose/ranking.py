@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def weighed(
 ) -> list[Ranked]:
     """The changes in the order given, scored by what is known of them before any run; arguments of `ranked`."""
     used = weights if weights is not None else fitted()
-    sharing = Sharing(sources)
+    sharing, _ = _names_of(tuple(sources.items()))
     shares = _shares(changes, used)
     return [
         Ranked(
@@ -115,7 +115,7 @@ def described(
     Args:
         known: what right code looks like; None: as it is shipped.
     """
-    sharing, readers = Sharing(sources), Readers(sources)
+    sharing, readers = _names_of(tuple(sources.items()))
     before: Counter[tuple[str, str, int]] = Counter()
     for change, natural in zip(changes, Naturalness(sources, known).words(changes), strict=True):
         place = change.operator, change.edits[0].file, change.edits[0].start
@@ -129,6 +129,13 @@ def described(
         ]
         before[place] += 1
         yield change, line, tuple(told)
+
+
+@lru_cache(maxsize=2)  # a search asks for parts of one source time and again
+def _names_of(files: tuple[tuple[str, Source], ...]) -> tuple[Sharing, Readers]:
+    """What the names of some sources are used for."""
+    sources = dict(files)
+    return Sharing(sources), Readers(sources)
 
 
 def _nth(operator: str, count: int) -> Iterator[str]:

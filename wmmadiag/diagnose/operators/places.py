@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +51,7 @@ class Program:
     # by file, branches that the compiler did not take: what is in them is not changed
     left_out: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     _kept: dict[Any, Any] = field(default_factory=dict)  # what operators keep of it, by its class
+    _merged: Mapping[str, Sequence[Span]] = field(default_factory=dict)  # the ranges by file, in order and apart
     _all: list[Expression] = field(default_factory=list)
     _expressions: list[Expression] = field(default_factory=list)
     _statements: list[Statement] = field(default_factory=list)
@@ -94,22 +97,36 @@ class Program:
     def may_change(self, edits: Iterable[TextEdit]) -> bool:
         """Whether edits touch what may be changed."""
         edits = tuple(edits)
-        if all(within(self.left_out.get(edit.file, ()), edit.start, edit.end) for edit in edits):
+        if not any(self._among(edit.file, edit.start, edit.end + 1, touching=1) for edit in edits):
             return False
-        if self.ranges is None:
-            return True
-        return any(
-            edit.file == file and first <= edit.end and edit.start <= last
-            for edit in edits
-            for file, first, last in self.ranges
-        )
+        return not all(within(self.left_out.get(edit.file, ()), edit.start, edit.end) for edit in edits)
 
     def may_be_changed(self, one: Expression | Statement) -> bool:
         """Whether an expression or statement is among what may be changed."""
         start, end = one.start + one.unit.base, one.end + one.unit.base
-        return self.ranges is None or any(
-            file == one.unit.file and first < end and start < last for file, first, last in self.ranges
-        )
+        return self._among(one.unit.file, start, end)
+
+    def _among(self, file: str, start: int, end: int, touching: int = 0) -> bool:
+        """Whether a part of a file meets what may be changed.
+
+        Args:
+            touching: 1 where what only begins at its end meets it, too.
+        """
+        if self.ranges is None:
+            return True
+        merged = self._merged.get(file, ())
+        before = bisect_left(merged, (end, 0))
+        return before > 0 and start < merged[before - 1][1] + touching
+
+    def only(self, ranges: tuple[Range, ...]) -> Program:
+        """The same program, of which these parts may be changed."""
+        merged: dict[str, list[Span]] = {}
+        for file, first, last in sorted(ranges):
+            spans = merged.setdefault(file, [])
+            if spans and first <= spans[-1][1]:
+                first, last = spans[-1][0], max(last, spans.pop()[1])
+            spans.append((first, last))
+        return replace(self, ranges=ranges, _merged=merged, _expressions=[])
 
 
 def program(
@@ -129,7 +146,13 @@ def program(
     Raises:
         ValueError: no file defines one of them.
     """
-    return _Reaching(texts, entry, compiled).program(None if ranges is None else tuple(ranges))
+    held = _whole(tuple(texts.items()), entry, frozenset(compiled))
+    return held if ranges is None else held.only(tuple(ranges))
+
+
+@lru_cache(maxsize=2)  # a search asks for parts of one program time and again
+def _whole(texts: tuple[tuple[str, bytes], ...], entry: str | tuple[str, ...], compiled: frozenset[Line]) -> Program:
+    return _Reaching(dict(texts), entry, compiled).program()
 
 
 @dataclass(slots=True)
@@ -229,7 +252,7 @@ class _Reaching:
         if name:
             self.constants.setdefault(name, []).append(_NamedConstant(name, unit, node))
 
-    def program(self, ranges: tuple[Range, ...] | None) -> Program:
+    def program(self) -> Program:
         for entry in self.entries:
             if not any(function.kernel for _, function in self.functions.get(entry, ())):
                 raise ValueError(f"no file among {', '.join(self.texts)} defines the kernel {entry}")
@@ -256,7 +279,7 @@ class _Reaching:
             body.statements = [one for one in body.statements if not within(spans, one.start, one.end)]
         functions = {name: [function for _, function in listed] for name, listed in self.functions.items()}
         macros = {name: macro for name, (_, macro) in self.macros.items()}
-        return Program(self.texts, bodies, self.reader, functions, macros, ranges, left_out)
+        return Program(self.texts, bodies, self.reader, functions, macros, None, left_out)
 
     def _read_callers_first(self, bodies: list[Body]) -> None:
         """Read functions once more, by now with what calls say of their parameters; then macros."""

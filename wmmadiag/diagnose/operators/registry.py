@@ -91,7 +91,8 @@ def changes_of(held: Program, *, wider: bool = False, known: Iterable[Change] | 
     """As `changes`, of a program that was read before."""
     seen: set[tuple[Difference, ...]] = set()
     if wider:
-        seen = {_differences(held.texts, one.edits) for one in (changes_of(held) if known is None else known)}
+        first = changes_of(held) if known is None else (one for one in known if held.may_change(one.edits))
+        seen = {_differences(held.texts, one.edits) for one in first}
     drafts = ((name, draft) for name, run in all_operators(wider).items() for draft in run(held))
     several: list[tuple[str, Draft]] = []  # they come last: an operator's own name for a change stays
     alike = None if wider else Copied(held)
