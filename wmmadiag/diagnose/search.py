@@ -7,7 +7,7 @@ on every case with all checks (`confirm`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -154,9 +154,9 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
     """
     outcomes: list[Tried] = []
     apart = math.log(bench.cost_apart)
-    ranked = sorted(ranked, key=lambda one: -_worth(one, apart))
     own = {one.change: one.score for one in ranked}
-    waiting = _hinted(ranked, own, ledger.partly, apart)
+    ranked = _by_worth(ranked, apart)
+    waiting = _by_worth(_hinted(ranked, ledger.partly), apart)
     best = max(own.values(), default=0.0)
     total, right = sum(_likelihood(one, best) for one in waiting), 0.0
     for size in _sizes(bench.spread):
@@ -174,32 +174,37 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
         later = [replace(one.ranked, apart=True) for one in every if one.deferred]
         ledger.note([one.outcome for one in tried])
         outcomes += tried
-        hints = {one.ranked.line for one in tried if one.outcome.partly}
-        if later or hints - ledger.partly:
+        hints = {one.ranked.line for one in tried if one.outcome.partly} - ledger.partly
+        if later or hints:
             ledger.partly |= hints
-            waiting = _hinted([*waiting, *later], own, ledger.partly, apart)
+            waiting = _by_worth(_hinted([*waiting, *later], hints), apart)
         total = sum(_likelihood(one, best) for one in waiting)
-        held = [one.ranked for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
+        held = [
+            replace(one.ranked, score=own[one.ranked.change])
+            for one in outcomes
+            if one.outcome.verdict == "right" and not one.ranked.agreed
+        ]
         # What is written for a constant that several places agree on may be what is wrong.
-        weighed = [(one, _ALIKE if one.alike > 1 else 1.0) for one in _hinted(held, own, ledger.partly)]
+        weighed = [(one, _ALIKE if one.alike > 1 else 1.0) for one in _hinted(held, ledger.partly)]
         right = sum(share * _likelihood(one, best) for one, share in weighed)
     weight = by_chance() * total
     ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
-    again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
-    return _ordered([replace(one, ranked=again[one.ranked.change]) for one in outcomes])
+    again = _hinted([replace(one.ranked, score=own[one.ranked.change]) for one in outcomes], ledger.partly)
+    return _ordered([replace(one, ranked=other) for one, other in zip(outcomes, again, strict=True)])
 
 
-def _hinted(
-    waiting: Sequence[Ranked], own: Mapping[Change, float], lines: Set[Line], apart: float = 0.0
-) -> list[Ranked]:
-    """Changes, the likeliest for what they cost first, with what trying others of their lines has shown.
+def _hinted(some: Sequence[Ranked], lines: Set[Line]) -> list[Ranked]:
+    """Changes, in the order given, with what trying others of some lines has shown of them."""
+    return [replace(one, score=one.score + partly()) if one.line in lines else one for one in some]
+
+
+def _by_worth(some: Sequence[Ranked], apart: float = 0.0) -> list[Ranked]:
+    """Changes, the likeliest for what they cost first.
 
     Args:
-        own: their scores without that.
         apart: the logarithm of what one costs that needs a text of its own.
     """
-    scores = ((one, own[one.change] + (partly() if one.line in lines else 0.0)) for one in waiting)
-    return sorted((replace(one, score=score) for one, score in scores), key=lambda one: -_worth(one, apart))
+    return sorted(some, key=lambda one: -_worth(one, apart))
 
 
 def _worth(one: Ranked, apart: float) -> float:
@@ -211,7 +216,7 @@ def suspects(ranked: Sequence[Ranked], ledger: Ledger) -> tuple[Line, ...]:
     """The lines that hold most of the likelihood of all changes, those of which one mends a part first."""
     held: dict[Line, float] = {}
     best = max((one.score for one in ranked), default=0.0)
-    for one in _hinted(ranked, {one.change: one.score for one in ranked}, ledger.partly):
+    for one in _by_worth(_hinted(ranked, ledger.partly)):
         held[one.line] = held.get(one.line, 0.0) + _likelihood(one, best)
     return tuple(sorted(held, key=lambda line: -held[line])[:_SUSPECTS])
 

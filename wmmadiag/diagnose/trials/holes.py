@@ -18,7 +18,7 @@ from wmmadiag.diagnose.changes import Change, Texts
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.schemata import SELECTOR, one_line
 
-MOST_HOLES, MOST_SLOTS = 511, 511
+MOST_HOLES = 511
 ALONE = 0
 """The number of the operator that takes one slot as it is."""
 OPERATORS: Mapping[str, int] = {

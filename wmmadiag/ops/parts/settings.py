@@ -10,7 +10,12 @@ from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, GATES
 FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
 
 PRODUCTS: Mapping[str, Parameter] = {
-    "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f13", "f16", "f32", "f64", "parts", "s32")),
+    "accumulate": Parameter(
+        "word",
+        "auto",
+        "type of the sums (auto is f32, of f64 f64, of integers s32; half accumulators need f16)",
+        ("auto", "f13", "f16", "f32", "f64", "parts", "s32"),
+    ),
     "accumulate_step": Parameter("int", "8", "products that one rounding of an f16 sum covers (1: scalar half code)"),
     "multiply": Parameter("word", "auto", "type that operands are rounded to first", ("auto", *FLOAT_TYPES)),
 }
