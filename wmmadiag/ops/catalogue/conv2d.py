@@ -174,7 +174,7 @@ OPERATION = Operation(
     untiled=("H", "W"),
     # U and V are strides; P and Q beside them are the output's extents, or padding.
     dialects=({"u": "strideh", "v": "stridew", "p": "padh", "q": "padw"}, {"u": "strideh", "v": "stridew"}),
-    derived={"stride": "stride", "pad": "pad padding", "dilation": "dilation"},
+    derived={"stride": "stride str", "pad": "pad padding", "dilation": "dilation dil"},
     # The second has no extent that another one has, and windows that overhang each edge.
     cases=(
         {"N": 1, "C": 16, "H": 8, "W": 8, "K": 16, "R": 3, "S": 3, "pad": 1},
