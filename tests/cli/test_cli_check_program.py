@@ -68,6 +68,19 @@ def test_what_was_guessed_does_not_outweigh_a_comparison(guesses, code):
     assert any("--computes" in line for line in lines(made, right, verbose=False)) == bool(code)
 
 
+@pytest.mark.parametrize(("launched", "code"), [("k<true>", 1), ("k< 64 >", 3)])
+def test_a_comparison_speaks_of_instantiations_that_give_other_numbers(launched, code):
+    task = Task(Path("k.cu"), None)
+    case = CaseResult("default", "small", "passed", {})
+    report = KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,), assumed=("it is a gemm",))
+    right = TaskOutcome(task, report, apart=("k<true>", "k<32>"))
+    made = ProgramCheck(
+        task.path, ProgramResult(1, launches=2, captured=[{"kernel": "k<false>"}, {"kernel": launched}])
+    )
+    assert made.code_with(right) == code
+    assert any("k<true> is not right as gemm" in line for line in lines(made, right, verbose=False)) == (code == 1)
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

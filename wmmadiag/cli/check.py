@@ -104,7 +104,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             # What somebody said of the kernel and is not known is a mistake, whatever its program says of itself.
             if not (args.computes and judged.error and not judged.asked):
                 outcome = replace(outcome, code=whole.code_with(outcome))
-            open_yet = not settled(judged) or whole.never_so(judged)
+            open_yet = not (settled(judged) or whole.right_in_part(judged)) or whole.never_so(judged)
             guessed = outcome.report is not None and open_yet and whole.launched
             outcome = replace(outcome, recorded=None) if guessed else outcome
         outcomes.append(outcome)
@@ -287,6 +287,8 @@ def _summary(outcomes: list[Any], *, known: bool) -> str:
     accepted = "wrong as known" if known else "ok by its own main"
 
     def word(outcome: Any) -> str:
+        if outcome.code == 1:
+            return words["failed"]  # by what its own main shows, too
         if outcome.status == "passed":
             return "ok"
         if not outcome.code:

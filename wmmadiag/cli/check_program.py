@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
+_SWITCHES = {0, 1}  # numbers of a launch that are no sizes
 _ALL = 3.0  # times that, for all that is tried of a program in other ways, for whichever of its kernels
 
 
@@ -61,7 +62,8 @@ class ProgramCheck:
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
     otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
     tried: TriedRuns | None = None  # what was tried of it in other ways, if that was needed
-    seconds: float = 0.0  # that it took
+    limit: float = 0.0  # seconds that its own run had; `seconds`: that all of it took
+    seconds: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -99,8 +101,13 @@ class ProgramCheck:
     @property
     def code(self) -> int:
         """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
+        return 1 if self.errors or self._says_so or self._judged_wrong else 0
+
+    @property
+    def _says_so(self) -> bool:
+        """Whether its own comparison says that something is wrong."""
         wrong = (self.failed and not self.crashed) or (self.says_wrong and self._said_something)
-        return 1 if self.errors or (wrong and not self.backwards) or self._judged_wrong else 0
+        return wrong and not self.backwards
 
     @property
     def _judged_wrong(self) -> bool:
@@ -123,17 +130,39 @@ class ProgramCheck:
         """The exit code of both.
 
         A kernel that is right as the operation that somebody said is so whatever its program's own comparison says, and
-        where its main leaves arrays unset. What the operation was guessed to be does not outweigh that comparison.
+        where its main leaves arrays unset. What the operation was guessed to be does not outweigh that comparison; and
+        of an instantiation that gives other numbers the comparison alone speaks.
         """
-        if self.never_so(outcome):
+        if self.never_so(outcome) or self.right_in_part(outcome):
             return UndecidedError.exit_code
         if settled(outcome) and not outcome.code:
             if (self.errors and not self.unset) or self._judged_wrong:
+                return 1
+            if self.blames(outcome):
                 return 1
             return UndecidedError.exit_code if self.failed and guessed(outcome) else 0
         if self.code == 1 or settled(outcome) or not self.passed:
             return 1 if self.code == 1 else outcome.code
         return 0 if self.compares or self._judged_right else UndecidedError.exit_code
+
+    def blames(self, outcome: TaskOutcome) -> list[str]:
+        """Instantiations beside the right one that its comparison may speak of, since it launches them."""
+        launched = (
+            {one["kernel"].replace(" ", "") for one in self.result.captured} if self.result is not None else set()
+        )
+        return [one for one in outcome.apart if self._says_so and one.replace(" ", "") in launched]
+
+    def right_in_part(self, outcome: TaskOutcome) -> bool:
+        """Whether a guess is right at some sizes and wrong at others, which this program says nothing of.
+
+        One that is wrong with a launch's own numbers is no more than a guess: what the program says of it decides.
+        """
+        from wmmadiag.subject.settling import fits_in_part, fits_nowhere
+
+        if self.code or settled(outcome) or outcome.report is None or not fits_in_part(outcome.report):
+            return False
+        sized = [one for _, one in self.judged if {*one.task.options["symbols"].values()} - _SWITCHES]
+        return not any(one.report is not None and fits_nowhere(one.report) for one in sized)
 
     def never_so(self, outcome: TaskOutcome) -> bool:
         """Whether an instantiation is wrong with real numbers alone that this program, which is right, never gives it.
@@ -192,7 +221,11 @@ def check_program(
     # What is right without its program needs that as a second look alone: less of a long one is enough, which is said.
     known = settled(outcome) and not outcome.code
     limit = args.budget_seconds or SECONDS * (SOON if known else 1.0)
-    ran, spent = next(iter(earlier), None), sum(one.seconds for one in earlier)
+    ran, spent = max(earlier, key=lambda one: one.limit, default=None), sum(one.seconds for one in earlier)
+    own_run = ran.own if ran is not None else None
+    if ran is None or own_run is None or (own_run.ended and ran.limit < limit):
+        ran, own_run = None, None  # or it had less time, as a second look at what is right without it
+    made.limit = limit if ran is None else ran.limit
     options = CompileOptions(
         arch=task.arch or "sm_90", macros=definitions(args.define), include_paths=tuple(map(Path, args.include)),
         **({"std": args.std} if args.std else {}),
@@ -203,13 +236,13 @@ def check_program(
             options, checks=args.checks, capture=True, schedules=args.schedules, threads=args.threads,
             use_cache=not args.no_cache, instructions=args.budget_instructions or 0,
         )  # fmt: skip
-        if ran is None or ran.result is None:
+        if ran is None or own_run is None:
             own_name = str(task.path.with_suffix(""))
             more = 0.0 if args.budget_seconds or known else COMPILING * limit
             ran_so = run_program(program, spec, own_name, [], seconds=limit, compiling=more, early=True, quiet=True)
             made.result = of_what_it_launches(ran_so)
         else:
-            made.result, made.compares = ran.own or ran.result, ran.compares if ran.compared == own else None
+            made.result, made.compares = own_run, ran.compares if ran.compared == own else None
     except WmmadiagError as error:
         made.why = str(error).partition("\n")[0]
         return made
@@ -226,7 +259,7 @@ def check_program(
             it := _judged(task, launch), launch
         ):
             made.judged.append((launch["where"], it))
-    if made.passed and not settled(outcome) and made.compares is None:
+    if made.passed and not (settled(outcome) or made.right_in_part(outcome)) and made.compares is None:
         name = str(task.path.with_suffix(""))
         # Without any kernel there may be nothing to compare: inputs are made by kernels, too.
         for kernel in (own or "*", *([] if own else _taken(outcome, made.result))):
@@ -312,13 +345,19 @@ def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool, *, again: boo
         if one.report is not None:
             word = {"passed": "right", "failed": "WRONG"}.get(one.status, one.status)
             shown.append(f"  {where}: {word} as {one.report.operation}, with these numbers")
-    if settled(outcome) and not outcome.code and made.failed and guessed(outcome):
+    if blamed := made.blames(outcome):
+        guess = outcome.report.operation if outcome.report is not None else ""
+        shown.append(f"WRONG: the program's own comparison says so, and {', '.join(blamed)} is not right as {guess}")
+        shown.append(f"next: wmmadiag diagnose {made.path} --entry '{blamed[0]}' --computes {guess}")
+    elif settled(outcome) and not outcome.code and made.failed and guessed(outcome):
         shown.append("undecided: right by what was taken so, and wrong by the program's own comparison")
         shown.append("next: --computes says what the kernel computes")
     if made.never_so(outcome):
         shown.append("undecided: wrong with numbers alone that its program never launches it with")
         shown.append("next: --entry and --computes together say that it is meant for them, -v shows them")
-    if not settled(outcome) and not judged:
+    if made.right_in_part(outcome):
+        shown.append("undecided: at the sizes of the program itself nothing is wrong")
+    elif not settled(outcome) and not (judged and made.code_with(outcome) != UndecidedError.exit_code):
         shown += _own_verdict(made, outcome)
     return shown
 

@@ -84,7 +84,8 @@ def _with_instantiations(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOut
     options = {**task.options, "limits": _limits(task, report)}
     again = replace(task, options=options, diagnose=False)
     others = [_launched(_run(again, name, run)) for name in report.instantiations[:MOST_INSTANTIATIONS]]
-    yield replace(outcome, report=_told(report, others))
+    apart = tuple(_entry(one) for one in others if _differs(one))
+    yield replace(outcome, report=_told(report, others), apart=apart)
     yield from (one for one in others if _status(one) == "passed")
     for one in others:
         if differs := _differs(one):

@@ -35,7 +35,8 @@ class TaskOutcome:
     source has these kernels, and one is checked at a time; `others`: what it launches besides. `asked`: the error is a
     question that an option answers. `beside`: it is of a kernel that the source launches besides the one that was
     taken. `left`: nobody named the kernel, and the source's others took so long that it was not checked. `differs`: it
-    is an instantiation that nobody named, which gives other numbers than the one that was taken should.
+    is an instantiation that nobody named, which gives other numbers than the one that was taken should; `apart` are
+    those beside one that is right.
     """
 
     task: Task
@@ -51,6 +52,7 @@ class TaskOutcome:
     beside: bool = False
     left: bool = False
     differs: bool = False
+    apart: tuple[str, ...] = ()
 
     @property
     def status(self) -> Status:

@@ -130,13 +130,33 @@ def _asks_of_right(report: KernelReport) -> bool:
 def _is_read_right(report: KernelReport) -> bool:
     """Whether all numbers are right, those at ragged sizes aside: what is wrong then is so under any reading."""
     usual = [case for case in report.cases if case.case not in UNUSUAL]
-    return bool(usual) and all(
+    return bool(usual) and all(map(_numbers_right, usual))
+
+
+def _numbers_right(case: CaseResult) -> bool:
+    return (
         case.problem is None
         and not case.overwritten
-        and case.observations
+        and bool(case.observations)
         and all(one.passed for one in case.observations)
-        for case in usual
     )
+
+
+def _numbers_wrong(case: CaseResult) -> bool:
+    ended = case.problem is None or case.problem.kind == "undecided"
+    return ended and not all(one.passed for one in case.observations)
+
+
+def fits_in_part(report: KernelReport) -> bool:
+    """Whether all numbers are right at some sizes, and wrong at others: no other reading comes out right by chance."""
+    usual = [case for case in report.cases if case.case not in UNUSUAL]
+    return any(map(_numbers_right, usual)) and any(map(_numbers_wrong, usual))
+
+
+def fits_nowhere(report: KernelReport) -> bool:
+    """Whether numbers are right in no case, and that leads to a question."""
+    asked = any(case.problem is not None and case.problem.kind == "undecided" for case in report.cases)
+    return asked and not any(map(_numbers_right, report.cases))
 
 
 def _as_launched(card: Card, report: KernelReport) -> KernelReport:
@@ -234,6 +254,10 @@ def _unsettled(card: Card, report: KernelReport, tried: TriedReading) -> KernelR
         return replace(
             report, assumed=(*report.assumed, f"the reading that its names tell: none of {tried.count} others is right")
         )
+    if fits_in_part(report):
+        asked = _asked_of_part(card, report)
+        cases = (case if _numbers_right(case) else _undecided(case, asked) for case in report.cases)
+        return _as_launched(card, replace(report, cases=tuple(cases)))
     question = _question(card, tried)
     if derived.doubt:
         report = replace(report, cases=tuple(map(_with_problem_noted, report.cases)))
@@ -261,6 +285,17 @@ def _sizes_known(card: Card) -> bool:
     draft = card.derivation.draft
     given = {*card.derivation.options.symbols, *draft.fixed, *draft.varied}
     return all(set(case.symbols) <= given for case in card.cases)
+
+
+def _asked_of_part(card: Card, report: KernelReport) -> Problem:
+    """The question where the kernel is right at some sizes, as nothing else is, and wrong at others."""
+    usual = [case for case in report.cases if case.case not in UNUSUAL]
+    right, wrong = (next(filter(one, usual)).symbols for one in (_numbers_right, _numbers_wrong))
+    operation = card.computes.operation
+    at, not_at = (" ".join(f"{name}={value:g}" for name, value in one.items()) for one in (right, wrong))
+    sizes = " ".join(f"--symbol {name}={value:g}" for name, value in wrong.items())
+    message = f"right as {operation} at {at}, wrong at {not_at}"
+    return Problem("undecided", message, hint=f"does it take these sizes? If so, --computes {operation} {sizes}")
 
 
 def _question(card: Card, tried: TriedReading) -> Problem:
