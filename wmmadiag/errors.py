@@ -160,7 +160,7 @@ def lacking_of(error: BaseException) -> str:
     """What the system refused, "memory" for one, where that is all that was wrong; else ""."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return "memory"
-    if isinstance(error, ImportError) and any(one in str(error) for one in _NO_ROOM):
+    if isinstance(error, ImportError | OSError | RuntimeError) and any(one in str(error) for one in _NO_ROOM):
         return "memory"
     if isinstance(error, SystemError) and memory_is_limited() and any(one in str(error) for one in _NO_EXCEPTION):
         return "memory"  # under a limit an extension's allocation fails first of all

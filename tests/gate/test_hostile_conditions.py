@@ -84,7 +84,7 @@ def test_a_cache_that_cannot_be(folder, cache):
 
 
 # Below 130 MB Python cannot import all of its own modules.
-@pytest.mark.parametrize("megabytes", [130, 160, 300, 420])
+@pytest.mark.parametrize("megabytes", [130, 160, 280, 300, 420])
 @pytest.mark.slow
 def test_too_little_memory_is_no_verdict(folder, megabytes):
     """Whatever the limit: the kernel is right, or nobody could say; it is never wrong, and never a mistake of ours."""

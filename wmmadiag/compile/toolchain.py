@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wmmadiag.compile.nvrtc_library import NvrtcLibrary
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, lacking_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,11 @@ def nvrtc_library() -> NvrtcLibrary:
     """
     own = in_wheels("lib/libnvrtc.so.*[0-9]")
     if own is not None:
-        with contextlib.suppress(OSError):
+        try:
             return NvrtcLibrary(str(own))
+        except OSError as error:
+            if lacking_of(error):  # it is there, and no memory is
+                raise
     try:
         from cuda import pathfinder
 
@@ -64,6 +67,8 @@ def nvrtc_library() -> NvrtcLibrary:
     except ImportError as error:
         raise _missing("cuda-pathfinder (the package `cuda.pathfinder`)", error) from None
     except Exception as error:  # pathfinder has its own error types
+        if lacking_of(error):
+            raise
         raise _missing("the NVRTC library", error) from None
 
 
