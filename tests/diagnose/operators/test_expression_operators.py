@@ -14,6 +14,8 @@ FAR = "\n".join("out[m] += a[0];" for _ in range(10))
 
 # operator, body, what must come of it.
 YIELDS = [
+    ("in_same_units", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c / 8] = a[0];", "out[r * (n / 8) + c / 8]"),
+    ("in_same_units", "int r = threadIdx.x, c = threadIdx.y; out[r * (n >> 3) + c] = a[0];", "(n >> 3) + (c >> 3)]"),
     ("number", "unsigned v = m; out[0] = __byte_perm(v, 0, 0x0414);", "0x1404)"),
     ("number", "unsigned v = m; out[0] = v & 0x0f0f0f0fu;", "v & 0xf0f0f0f0u"),
     ("number", "unsigned v = m; out[0] = v >> 4 & 0x7;", "v >> 4 & 0xf;"),
@@ -201,6 +203,8 @@ YIELDS = [
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("in_same_units", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[m / 8];", "n / 8"),
+    ("in_same_units", "int r = threadIdx.x, c = threadIdx.y; out[r * n + 8 + c / 8] = a[0];", "8 / 8"),
     ("in_reals", "out[m / n] = a[m / n];", "(float)m / n"),
     ("in_reals", "const int s = m / n; out[s] = a[0] / alpha;", "(float)"),
     ("number", "out[0] = __shfl_xor_sync(0x0f0f0f0f, a[0], 1);", "0xf0f0f0f0"),  # lanes

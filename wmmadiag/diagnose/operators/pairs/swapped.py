@@ -14,28 +14,6 @@ _FARTHEST = 3
 
 
 @operator
-def swapped_targets(program: Program) -> Iterator[Draft]:
-    """What two assignments, one soon after the other, assign to, exchanged."""
-    for one in program.statements:
-        first = _assignment(one)
-        if first is None:
-            continue
-        for other in one.block[one.index + 1 : one.index + 1 + _FARTHEST]:
-            second = _assignment(other)
-            if second is None or not one.braced:
-                continue
-            places = first.operands[0], second.operands[0]
-            if places[0].text != places[1].text and places[0].type.takes(places[1].type):
-                note = f"{places[0].text} and {places[1].text} exchanged"
-                yield several([(places[0], text_of(places[1])), (places[1], text_of(places[0]))], note)
-
-
-def _assignment(one: Statement) -> Expression | None:
-    whole = one.expression
-    return whole if whole is not None and whole.kind == "assignment" and whole.operator == "=" else None
-
-
-@operator
 def swapped(program: Program) -> Iterator[Draft]:
     """One name or number in which two statements of one shape, one soon after the other, differ, exchanged."""
     known = shapes(program)
@@ -55,3 +33,32 @@ def swapped(program: Program) -> Iterator[Draft]:
                 left, right = places[own.start], others[its.start]
                 note = f"{own.text} and {its.text} exchanged with line {other.unit.source.place(other.node).line}"
                 yield several([(left, Text(made_of(left, its.text))), (right, Text(made_of(right, own.text)))], note)
+
+
+@operator
+def swapped_targets(program: Program) -> Iterator[Draft]:
+    """What two assignments or declarations, one soon after the other, give a value to, exchanged."""
+    for one in program.statements:
+        near = one.block[one.index + 1 : one.index + 1 + _FARTHEST]
+        first = _assignment(one)
+        for other in near if first is not None and one.braced else ():
+            second = _assignment(other)
+            if first is not None and second is not None:
+                yield from _exchanged(first.operands[0], second.operands[0])
+        own = list(one.initial_values())
+        later = [pair for other in near for pair in other.initial_values()]
+        for number, (variable, value) in enumerate(own):
+            for _, its in (*own[number + 1 :], *later):
+                if variable.name not in its.names:  # of what is made of the first one it cannot be made
+                    yield from _exchanged(value, its)
+
+
+def _exchanged(one: Expression, other: Expression) -> Iterator[Draft]:
+    if one.text != other.text and one.type.takes(other.type):
+        note = f"{one.text} and {other.text} exchanged"
+        yield several([(one, text_of(other)), (other, text_of(one))], note)
+
+
+def _assignment(one: Statement) -> Expression | None:
+    whole = one.expression
+    return whole if whole is not None and whole.kind == "assignment" and whole.operator == "=" else None
