@@ -107,11 +107,11 @@ YIELDS = [
         "if (x >= n) { x -= n; ++y; }",
     ),
     (
-        "swapped_targets",
+        "swapped_values",
         "for (int i = 0; i < m; ++i) { const int p = i & 1; const int q = (i & 1) ^ 1; out[p] = a[q]; }",
         "const int p = (i & 1) ^ 1; const int q = i & 1;",
     ),
-    ("swapped_targets", "int p = m, q = n; out[p] = a[q];", "int p = n, q = m;"),
+    ("swapped_values", "int p = m, q = n; out[p] = a[q];", "int p = n, q = m;"),
     (
         "swapped_targets",
         "float x[4]; x[1] = a[0] * alpha; x[0] = b[n + 1]; out[0] = x[0];",
@@ -234,8 +234,8 @@ YIELDS = [
 ]
 
 NEVER = [
-    ("swapped_targets", "const int p = m; const int q = p + 1; out[p] = a[q];", "p = p + 1"),
-    ("swapped_targets", "const int p = m; const float q = a[1]; out[p] = q;", "p = a[1]"),
+    ("swapped_values", "const int p = m; const int q = p + 1; out[p] = a[q];", "p = p + 1"),
+    ("swapped_values", "const int p = m; const float q = a[1]; out[p] = q;", "p = a[1]"),
     (
         "kept",
         f"{PRODUCT} wmma::mma_sync(f, x, y, f); wmma::load_matrix_sync(x, s, 16); out[0] = f.x[0];",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wmmadiag.diagnose.operators.making import Draft, Text, several, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
@@ -37,20 +37,29 @@ def swapped(program: Program) -> Iterator[Draft]:
 
 @operator
 def swapped_targets(program: Program) -> Iterator[Draft]:
-    """What two assignments or declarations, one soon after the other, give a value to, exchanged."""
+    """What two assignments, one soon after the other, assign to, exchanged."""
     for one in program.statements:
-        near = one.block[one.index + 1 : one.index + 1 + _FARTHEST]
         first = _assignment(one)
-        for other in near if first is not None and one.braced else ():
+        for other in _behind(one) if first is not None and one.braced else ():
             second = _assignment(other)
             if first is not None and second is not None:
                 yield from _exchanged(first.operands[0], second.operands[0])
+
+
+@operator
+def swapped_values(program: Program) -> Iterator[Draft]:
+    """What two declarations, one soon after the other, give a value to, exchanged."""
+    for one in program.statements:
         own = list(one.initial_values())
-        later = [pair for other in near for pair in other.initial_values()]
+        later = [pair for other in _behind(one) for pair in other.initial_values()] if own else []
         for number, (variable, value) in enumerate(own):
             for _, its in (*own[number + 1 :], *later):
                 if variable.name not in its.names:  # of what is made of the first one it cannot be made
                     yield from _exchanged(value, its)
+
+
+def _behind(one: Statement) -> Sequence[Statement]:
+    return one.block[one.index + 1 : one.index + 1 + _FARTHEST]
 
 
 def _exchanged(one: Expression, other: Expression) -> Iterator[Draft]:
