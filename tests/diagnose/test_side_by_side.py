@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from trial_changes import OF_TWICE
@@ -10,9 +12,12 @@ from trial_changes import OF_TWICE
 from wmmadiag import emulator
 from wmmadiag.compile.driver import compile_text
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.diagnose.causes import ended
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
 from wmmadiag.place import Place
+from wmmadiag.results.model import Problem
+from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import load_card
 
@@ -111,3 +116,16 @@ def test_what_several_pieces_move_in_shared_memory_has_another_end(
     change = Change("made", (TextEdit("k.cu", 0, 1, "x"),) * pieces, "expression", "index", "")
     assert of_two_ends(change, Difference(what, Place("k.cu", 1), 0, 0, "a", "b", space)) is two
     assert not of_two_ends(change, None)
+
+
+def test_what_a_run_never_came_to_is_told_by_what_ended_it() -> None:
+    far = "block (0, 0, 0)\n196 bytes past the end of z (108 bytes)"
+    problem = Problem("out-of-bounds", "read of 4 bytes out of bounds of global memory at 0x7f00", detail=far)
+
+    def told(what: str, before: str, problem: Problem | None = problem, compilation: object = "ptx") -> str:
+        run = SimpleNamespace(result=SimpleNamespace(problem=problem), compilation=compilation)
+        return ended(cast(CaseRun, run), Difference(what, Place("k.cu", 4), 0, 3, before, "x[0..3]"))
+
+    assert told("executed", "") == "read of 4 bytes out of bounds of global memory, 196 bytes past the end of z"
+    assert not told("access", "x[4..7]") and not told("executed", "x[0]")  # the runs differ before that
+    assert not told("executed", "", problem=None) and not told("executed", "", compilation=None)

@@ -54,6 +54,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     score = max(best.score, *(one.score for one in others if one not in rivals), -math.inf)
     share = 1.0 / (1.0 + sum(_times(one - score) for one in (*(one.score for one in rivals), found.ledger.left)))
     difference = _difference(found, first, best)
+    cut = ended(first, difference)
     end = other_end(found, best, difference)
     alone = not found.steps and best.tried.ranked.change not in found.pairs
     against = list(doubts(found, first, best, difference)) if alone else []
@@ -73,7 +74,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     for number, (change, line) in enumerate(zip(steps, lines, strict=True)):
         last = number == len(steps) - 1
         place = Place(line[0], line[1])
-        shown = difference if len(steps) == 1 else None
+        shown = difference if len(steps) == 1 and not cut else None
         refused = first.result.problem if first.compilation is None else None
         name = REFUSED if refused is not None else name_of(change, shown.what if shown is not None else "")
         other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
@@ -99,7 +100,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             verdict=verdict if len(steps) == 1 else "likely",
             sentence=f"{refused.message}; right with {change.note}"
             if refused is not None
-            else _sentence(name, change, shown, _departure(found, line) if len(steps) == 1 else ""),
+            else _sentence(name, change, shown, (cut or _departure(found, line)) if len(steps) == 1 else ""),
             place=str(place),
             other=str(other) if other is not None else "",
             excerpt=excerpt(place, other),
@@ -150,6 +151,14 @@ def _sentence(name: Name, change: Change, difference: Difference | None, departu
     if difference is not None:
         return f"{name.title}: {difference.sentence()}"
     return f"{name.title}: {departure}; right with {change.note}" if departure else f"{name.title}: {change.note}"
+
+
+def ended(first: CaseRun, difference: Difference | None) -> str:
+    """What ended a run, where the first access that differs is one that it never came to; "" otherwise."""
+    problem = first.result.problem
+    if problem is None or first.compilation is None or difference is None or not difference.missed:
+        return ""
+    return problem.with_array(problem.message)
 
 
 def _departure(found: Examined, line: tuple[str, int]) -> str:

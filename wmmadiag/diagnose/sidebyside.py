@@ -59,6 +59,11 @@ class Difference:
         return "the same elements are read and written, with other values"
 
     @property
+    def missed(self) -> bool:
+        """Whether the first version makes no access here, and the second one does."""
+        return self.what == "executed" and not self.before
+
+    @property
     def _stores_after(self) -> bool:
         return self.store if self.stores_after is None else self.stores_after
 

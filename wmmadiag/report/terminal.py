@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
@@ -34,9 +33,6 @@ _COLOURS: dict[Status, str] = {"passed": "32", "failed": "31;1", "undecided": "3
 
 
 _BACKENDS = {"emulator": "the emulator", "gpu": "the GPU", "both": "the emulator and the GPU"}
-
-_NEAR = re.compile(r"\d+ bytes (?:past the end|before the start) of [^\s(]+")
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+$")
 
 
 def render(report: KernelReport, *, colour: bool = False, verbose: bool = False) -> str:
@@ -95,9 +91,7 @@ def _first(report: KernelReport, colour: bool) -> list[str]:
     found = errors[0].place if errors and not wrong else ""
     place = found if case.problem is None else case.problem.place
     what = brief(case).split("\n")[0]
-    near = _NEAR.search(case.problem.detail) if case.problem is not None else None
-    if near:  # the array says more than the address
-        what = f"{_ADDRESS.sub('', what)}, {near[0]}"
+    what = case.problem.with_array(what) if case.problem is not None else what
     said = f"{_WORDS[report.status]}: {f'{place}: ' if place else ''}{what} ({case.title})"
     lines = [_painted(line, report.status, colour) for line in wrapped(said, "", "    ")]
     if report.status == "undecided" and case.problem is not None and case.problem.hint:

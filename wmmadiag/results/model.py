@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -19,6 +20,9 @@ from wmmadiag.compare.observation import Observation
 FORMAT_VERSION = 8
 
 Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
+
+_NEAR = re.compile(r"\d+ bytes (?:past the end|before the start) of [^\s(]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,11 @@ class Problem:
     lane: int | None = None
     detail: str = ""
     hint: str = ""
+
+    def with_array(self, text: str) -> str:
+        """A text that ends with an address, with the array near it in its place: that says more."""
+        near = _NEAR.search(self.detail)
+        return f"{_ADDRESS.sub('', text)}, {near[0]}" if near else text
 
 
 @dataclass(frozen=True, slots=True)
