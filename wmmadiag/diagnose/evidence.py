@@ -110,12 +110,12 @@ def ranked_changes(
 
 def parsed(texts: Texts) -> dict[str, Source]:
     """The trees of some files."""
-    return {file: _parsed(bytes(text), file) for file, text in texts.items()}
+    return dict(_parsed(tuple(texts.items())))
 
 
-@lru_cache(maxsize=32)  # what is asked of one text time and again is read off one tree
-def _parsed(text: bytes, file: str) -> Source:
-    return parse(text, file)
+@lru_cache(maxsize=4)  # what is asked of some texts time and again is read off the same trees
+def _parsed(texts: tuple[tuple[str, bytes], ...]) -> Mapping[str, Source]:
+    return {file: parse(text, file) for file, text in texts}
 
 
 def compiled_lines(run: CaseRun) -> Set[Line]:
