@@ -155,6 +155,8 @@ def page() -> str:
         _table("key", card_keys.CASE),
         _EXPRESSIONS.format(functions=_names(FUNCTIONS), constants=_names(CONSTANTS)),
         "## `[computes]`\n",
+        "Where a type of arithmetic is absent, and every difference is within the bound of a coarser one that the\n"
+        "compiled code has (sums in halves), the check asks which is meant, and is undecided.\n"
         "Parameters that several operations have stand here once:\n",
         *_PARAMETERS,
         *sorted(_shared()),

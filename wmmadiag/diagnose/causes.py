@@ -61,7 +61,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     # What is right in every case may be what was meant, though it is wrong in sizes that no case asks for.
     besides = [one for one in others if one in rivals or (not one.weak and one.intrusive == best.intrusive)]
     settled = not against and end is None and not any(_as_simple(found, one, best) for one in besides)
-    sure = share >= _SURE and not found.bench.card.assumed and settled
+    sure = share >= _SURE and not found.assumed and settled
     verdict: Verdict = "proven" if sure else "likely"
     pair = found.pairs.get(best.tried.ranked.change)
     own = (best.tried.ranked,) if pair is None else (pair.first, pair.second)

@@ -34,7 +34,7 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
     bench = found.bench
     first = found.baseline[found.failing.name] if found.failing is not None else None
     causes = tuple(causes_of(found, first)) if first is not None else ()
-    assumed = (*bench.card.assumed, *_empty_headers(first))
+    assumed = (*found.assumed, *_empty_headers(first))
     outcome = _outcome(first, causes, assumed)
     headline = _headline(outcome, causes, first, found)
     if outcome == "undecided":

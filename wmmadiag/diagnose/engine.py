@@ -31,7 +31,6 @@ from wmmadiag.subject.repeating import options, repeating
 from wmmadiag.subject.symbols import rendered_entries, rendered_macros
 
 if TYPE_CHECKING:
-    from wmmadiag.ops import Reading
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.subject.compiling import SubjectCompiler
 
@@ -200,14 +199,10 @@ def _run(bench: Workbench, case: Case) -> CaseRun:
 def _settle_arithmetic(bench: Workbench, cases: Sequence[Case], baseline: dict[str, CaseRun]) -> None:
     """Where nobody said in which types a kernel computes, and some cases are right in coarser ones: take these."""
     failed = [case for case in cases if case.name in baseline and not baseline[case.name].passed]
-    coarser = [one for case in failed if (one := _coarser(baseline[case.name])) is not None]
-    if bench.card.derived is not None and 0 < len(coarser) < len(failed):
+    coarser = [one for case in failed if (one := baseline[case.name].unsaid(bench.card)) is not None]
+    if 0 < len(coarser) < len(failed):
         bench.assume(card_computing(bench.card, coarser[0], "which is what the result of a case fits"))
         baseline |= {case.name: bench.run(case) for case in failed}
-
-
-def _coarser(run: CaseRun) -> Reading | None:
-    return run.verdict.coarser if run.verdict is not None else None
 
 
 def _slow(baseline: Mapping[str, CaseRun]) -> bool:

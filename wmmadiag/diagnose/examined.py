@@ -40,6 +40,16 @@ class Examined:
     problem: str = ""  # why nothing could be tried, or ""
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """What the card assumes; where all that fails may be right in what it leaves open, not that."""
+        failing = [run for run in self.baseline.values() if not run.passed]
+        meant = [one for run in failing if (one := run.unset) is not None]
+        if not meant or len(meant) < len(failing):
+            return self.bench.card.assumed
+        said = " and ".join(f'{name} = "{value}"' for name, value in meant[0].parameters.items())
+        return (*self.bench.card.assumed, f"{said} is not meant, which the compiled code has")
+
+    @property
     def case(self) -> Case:
         """The case that was looked into."""
         assert self.failing is not None

@@ -131,12 +131,11 @@ def _arithmetic(hunt: Hunt) -> bool:
     """Where nobody said in which types a kernel computes: the types with which a change that brings nearly everything
     near makes it right, and the search anew with those."""
     found, base = hunt.found, hunt.base
-    if base.kept or hunt.mended or found.bench.card.derived is None:
+    if base.kept or hunt.mended:
         return False
     near = sorted((one for one in hunt.tried if one.outcome.nearer >= _NEARLY), key=lambda one: -one.outcome.nearer)
     for one in near[:_NEAREST]:
-        verdict = found.bench.run(base.trials.case, base.trials.files(one.ranked.change)).verdict
-        meant = verdict.coarser if verdict is not None else None
+        meant = found.bench.run(base.trials.case, base.trials.files(one.ranked.change)).unsaid(found.bench.card)
         if meant is not None:
             card = card_computing(found.bench.card, meant, "which is what the result fits once it is mended")
             with contextlib.suppress(WmmadiagError):  # nothing is expected of the case by that reading

@@ -22,6 +22,7 @@ from wmmadiag.compile.model import Compilation
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel
+from wmmadiag.ops import Reading
 from wmmadiag.results.model import CaseResult
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
@@ -65,6 +66,17 @@ class CaseRun:
     def emulated(self) -> EmulatedKernel | None:
         """What ran on the emulator; None where nothing did."""
         return emulator_of(self.kernel) if self.kernel is not None else None
+
+    @property
+    def unset(self) -> Reading | None:
+        """The coarser arithmetic that may be all that is wrong and of which a card says nothing; None for none."""
+        return self.verdict.coarser if self.verdict is not None and self.result.status == "undecided" else None
+
+    def unsaid(self, card: Card) -> Reading | None:
+        """The same of a run of this card, or, where nobody wrote it, any with which the result would be right."""
+        if card.derived is None or self.verdict is None:
+            return self.unset
+        return self.verdict.coarser
 
     @property
     def wrong_count(self) -> int:

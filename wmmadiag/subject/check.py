@@ -43,7 +43,8 @@ from wmmadiag.subject.card_session import (
 )
 from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import repeating
-from wmmadiag.subject.verdict import Verdict, against_variant, also_elsewhere, judge_case
+from wmmadiag.subject.unset_arithmetic import asked_arithmetic
+from wmmadiag.subject.verdict import Verdict, against_variant, also_elsewhere, judge_case, meant_note
 
 
 def check_card(
@@ -186,15 +187,19 @@ def run_case(
     found = session.runs.reported()
     if session.tracer is not None:
         found = (*found, *session.tracer(bind(card, case, variant, seed=seed, inputs=inputs), loaded.kernel))
+    shown = any(one.level == "error" for one in found)  # whatever the numbers mean
+    asked = asked_arithmetic(bound, verdict, loaded) if not shown else None
+    status: Status = "failed" if shown else "undecided" if asked is not None else verdict.status
+    said = meant_note(verdict.coarser) if asked is not None and verdict.coarser is not None else None
     done = replace(
         result,
-        status="failed" if any(one.level == "error" for one in found) else verdict.status,
+        status=status,
         observations=verdict.observations,
         overwritten=tuple(
             Overwritten(name, damage.kind, damage.count, damage.first) for name, damage in verdict.damages
         ),
-        notes=verdict.notes,
-        problem=verdict.problem,
+        notes=tuple(one for one in verdict.notes if one != said),
+        problem=asked or verdict.problem,
         warp_instructions=stats.warp_instructions,
         seconds=stats.seconds,
         output=stats.output,

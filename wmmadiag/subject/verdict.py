@@ -104,7 +104,7 @@ def judge_case(
             hint="--computes says what the kernel computes",
         )
     coarser = _coarser(bound, expected, observations, judgements) if wrong and criterion == "rounding bound" else None
-    notes = (_COARSER.format(_settings(coarser)),) if coarser is not None else ()
+    notes = (meant_note(coarser),) if coarser is not None else ()
     if not OPERATIONS[bound.card.computes.operation].judged:
         notes = ("nothing is expected of the numbers: only the checks judge",)
     convention = fitting_reading(bound) if wrong and not damages and other_readings else None
@@ -298,11 +298,13 @@ _COARSER = (
 _COARSER_TRIED = 24
 
 
-def _settings(reading: Reading) -> str:
-    return " with ".join(f'{name} = "{value}"' for name, value in reading.parameters.items())
+def meant_note(coarser: Reading) -> str:
+    """What is said of a wrong result that a coarser arithmetic would explain."""
+    return _COARSER.format(" with ".join(f'{name} = "{value}"' for name, value in coarser.parameters.items()))
 
 
-def _coarser_readings(bound: BoundCase) -> list[Reading]:
+def coarser_readings(bound: BoundCase) -> list[Reading]:
+    """What a card's kernel computes, with a coarser arithmetic than the card says, the likeliest first."""
     assumed = assumed_reading(bound.card)
     operation = OPERATIONS[bound.card.computes.operation]
     return list(islice(readings(operation, assumed, changes=2, kinds=("arithmetic",)), _COARSER_TRIED))
@@ -355,7 +357,7 @@ def _coarser(
                 if role in judged
             )
 
-    coarser = _coarser_readings(bound)
+    coarser = coarser_readings(bound)
     # One look with everything allowed saves the others where nothing would help.
     if not coarser or not any(map(explains, _everything(coarser))):
         return None

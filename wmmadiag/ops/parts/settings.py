@@ -13,7 +13,7 @@ PRODUCTS: Mapping[str, Parameter] = {
     "accumulate": Parameter(
         "word",
         "auto",
-        "type of the sums (auto is f32, of f64 f64, of integers s32; half accumulators need f16)",
+        "type of the sums (auto is f32, of f64 f64, of integers s32; f16 for half accumulators)",
         ("auto", "f13", "f16", "f32", "f64", "parts", "s32"),
     ),
     "accumulate_step": Parameter("int", "8", "products that one rounding of an f16 sum covers (1: scalar half code)"),
