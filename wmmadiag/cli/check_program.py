@@ -25,7 +25,9 @@ from wmmadiag.cli.own_comparison import (
     launches,
     of_what_it_launches,
     passes_without,
+    praised,
 )
+from wmmadiag.cli.own_failure import Silence, about_no_kernel, thrown_by_the_library
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.programs.kernel_names import base_name
 from wmmadiag.programs.own_choices import chooses_wrong
@@ -33,7 +35,9 @@ from wmmadiag.programs.own_words import says_wrong
 
 if TYPE_CHECKING:
     from wmmadiag.gate.task import Task, TaskOutcome
+    from wmmadiag.programs.build import BuiltProgram
     from wmmadiag.programs.run import ProgramResult
+    from wmmadiag.programs.spec import ProgramSpec
     from wmmadiag.results.run import KernelRun
 
 SECONDS = 30.0
@@ -59,6 +63,8 @@ class ProgramCheck:
     own: ProgramResult | None = None  # of its run at its own sizes
     says_wrong: bool = False  # whether it printed the wrong one of two words that it chooses between
     backwards: bool = False  # whether it says that something is wrong, and no more where its kernels do nothing
+    cleared: tuple[str, ...] = ()  # instantiations that it says to be right, whatever else it says to be wrong
+    silent: Silence | None = None  # why what it says to be wrong may be about no kernel
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
     otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
     tried: TriedRuns | None = None  # what was tried of it in other ways, if that was needed
@@ -94,9 +100,11 @@ class ProgramCheck:
 
     @property
     def crashed(self) -> bool:
-        """Whether host code died otherwise than by an abort, which is how an assertion says that something is wrong."""
+        """Whether host code died, and not by an abort of its own, as an assertion says that something is wrong."""
         one = self.result
-        return one is not None and not one.ended and one.status < 0 and one.status != -signal.SIGABRT
+        if one is None or one.ended or one.status >= 0:
+            return False
+        return one.status != -signal.SIGABRT or thrown_by_the_library(one.output)
 
     @property
     def code(self) -> int:
@@ -107,7 +115,7 @@ class ProgramCheck:
     def _says_so(self) -> bool:
         """Whether its own comparison says that something is wrong."""
         wrong = (self.failed and not self.crashed) or (self.says_wrong and self._said_something)
-        return wrong and not self.backwards
+        return wrong and not self.backwards and not self.silent
 
     @property
     def _judged_wrong(self) -> bool:
@@ -140,7 +148,8 @@ class ProgramCheck:
                 return 1
             if self.blames(outcome):
                 return 1
-            return UndecidedError.exit_code if self.failed and guessed(outcome) else 0
+            fails = self.failed and not (self.silent and self.silent.sure)
+            return UndecidedError.exit_code if fails and guessed(outcome) else 0
         if self.code == 1 or settled(outcome) or not self.passed:
             return 1 if self.code == 1 else outcome.code
         return 0 if self.compares or self._judged_right else UndecidedError.exit_code
@@ -150,7 +159,8 @@ class ProgramCheck:
         launched = (
             {one["kernel"].replace(" ", "") for one in self.result.captured} if self.result is not None else set()
         )
-        return [one for one in outcome.apart if self._says_so and one.replace(" ", "") in launched]
+        apart = [one for one in outcome.apart if one not in self.cleared]
+        return [one for one in apart if self._says_so and one.replace(" ", "") in launched]
 
     def right_in_part(self, outcome: TaskOutcome) -> bool:
         """Whether a guess is right at some sizes and wrong at others, which this program says nothing of.
@@ -250,8 +260,7 @@ def check_program(
     made.says_wrong = chooses_wrong(made.result.output, read_text(task.path))
     made.launches_it = not own or launches(made.result, own)
     idle = replace(spec, checks="none", capture=False, schedules=0, idle=own or "*")
-    if made.code == 1 and not made.errors:
-        made.backwards = passes_without(program, idle, str(task.path.with_suffix("")), made.result, limit)
+    _weigh_failure(made, outcome, program, idle, ran)
     for launch in _of_kernels(made.result.captured, outcome):
         if own and base_name(launch["kernel"]) != own:
             continue
@@ -277,6 +286,34 @@ def check_program(
             made.compares = made.launches_it = True
     made.seconds = time.perf_counter() - begun
     return made
+
+
+def _weigh_failure(
+    made: ProgramCheck, outcome: TaskOutcome, program: BuiltProgram, idle: ProgramSpec, earlier: ProgramCheck | None
+) -> None:
+    """What it is worth that a program says that something is wrong, and of which instantiations it does not say so.
+
+    Args:
+        idle: in which the kernel that is asked about does nothing.
+        earlier: what was found of the same run for another kernel.
+    """
+    from wmmadiag.compile.sources import read_text
+
+    if made.code != 1 or made.errors or made.result is None:
+        return
+    name = str(made.path.with_suffix(""))
+    if earlier is not None:
+        made.silent = earlier.silent
+    else:
+        made.silent = about_no_kernel(
+            program, replace(idle, idle="*"), name, made.result, read_text(made.path), made.limit,
+            chosen=made.says_wrong,
+        )  # fmt: skip
+    if made.silent is None:
+        made.backwards = passes_without(program, idle, name, made.result, made.limit)
+    if settled(outcome) and not outcome.code:
+        blamed = made.blames(outcome)
+        made.cleared = tuple(one for one in blamed if praised(program, idle, name, made.result, made.limit, one))
 
 
 def _taken(outcome: TaskOutcome, result: ProgramResult) -> list[str]:
@@ -349,8 +386,11 @@ def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool, *, again: boo
         guess = outcome.report.operation if outcome.report is not None else ""
         shown.append(f"WRONG: the program's own comparison says so, and {', '.join(blamed)} is not right as {guess}")
         shown.append(f"next: wmmadiag diagnose {made.path} --entry '{blamed[0]}' --computes {guess}")
+    elif settled(outcome) and not outcome.code and made.failed and made.silent and made.silent.sure:
+        shown.append(f"  that says nothing of the kernel: {made.silent.why}")
     elif settled(outcome) and not outcome.code and made.failed and guessed(outcome):
-        shown.append("undecided: right by what was taken so, and wrong by the program's own comparison")
+        why = f", and {made.silent.why}" if made.silent else ""
+        shown.append(f"undecided: right by what was taken so, and wrong by the program's own comparison{why}")
         shown.append("next: --computes says what the kernel computes")
     if made.never_so(outcome):
         shown.append("undecided: wrong with numbers alone that its program never launches it with")
@@ -381,7 +421,9 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
         why = f"it did not come to its end; {why}"
     if made.crashed:
         why = f"its host code crashed, which says nothing of its kernels; {why}"
-    if made.backwards:
+    if made.silent:
+        why = f"{made.silent.why}; {why}"
+    elif made.backwards:
         why = f"it says that something is wrong, and no more where its kernels do nothing; {why}"
     elif made.passed:
         idle = "this kernel does" if made.compared else "its kernels do"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.programs.kernel_names import base_name
-from wmmadiag.programs.own_words import says_right, says_wrong
+from wmmadiag.programs.own_words import praises_less, says_right, says_wrong
 
 if TYPE_CHECKING:
     from wmmadiag.gate.task import Task
@@ -76,6 +76,22 @@ def passes_without(program: BuiltProgram, idle: ProgramSpec, name: str, own: Pro
         if other.ended or other.status != 0 or (own.status == 0 and says_wrong(other.output)):
             return False
     return True
+
+
+def praised(
+    program: BuiltProgram, idle: ProgramSpec, name: str, own: ProgramResult, seconds: float, instantiation: str
+) -> bool:
+    """Whether a program that says that something is wrong says of this instantiation that it is right: a line for right
+    is gone once that does nothing.
+
+    Args:
+        own: of its run as it is.
+    """
+    from wmmadiag.programs.run import run_program
+
+    without = replace(idle, idle=instantiation.replace(" ", ""))
+    other = run_program(program, without, name, [], seconds=seconds, quiet=True)
+    return not other.ended and praises_less(own.output, other.output)
 
 
 def launches(result: ProgramResult, kernel: str) -> bool:

@@ -99,6 +99,7 @@ class Served:
             "wmmadiag_view",
         ):
             getattr(self.runtime, name).restype = ctypes.c_uint64
+        self.runtime.wmmadiag_refused.restype = ctypes.c_char_p
         self.runtime.wmmadiag_view.argtypes = (ctypes.c_uint64,)
         for one in includes:
             self.runtime.wmmadiag_include(str(one).encode())
@@ -136,7 +137,10 @@ class Served:
         """The program has ended by itself."""
         if self.spec.leaks:
             self.runtime.wmmadiag_leaks()
-        self.send(launches=self.launches())
+        self.send(
+            launches=self.launches(), shown=bool(self.runtime.wmmadiag_shown()),
+            refused=self.runtime.wmmadiag_refused().decode("utf-8", "replace"),
+        )  # fmt: skip
 
     def begin(self) -> None:
         """Tell the runtime who serves it; this process is the program's alone."""
@@ -145,6 +149,8 @@ class Served:
             self.runtime.wmmadiag_guard()
         if self.spec.per_thread:
             self.runtime.wmmadiag_per_thread()
+        if self.spec.hastened:
+            self.runtime.wmmadiag_hasten()
 
     def send(self, **record: Any) -> None:
         """Tell the parent."""

@@ -92,7 +92,8 @@ class Launcher:
     launches: int = 0
     unfollowed: int = 0  # how many touched too much to be compared with work in other streams
     settled: int = 0  # of how many only the first turns of blocks ran: the others would have changed nothing (rows.py)
-    # the plain name of the kernel that does nothing, "*" for all: what a program says then is not about it
+    # the plain name of the kernel that does nothing, or an instantiation without blanks, "*" for all: what a program
+    # says then is not about it
     idle: str = ""
     halves: bool = False  # whether it does half of what it does instead: the rest of each array stays as it was
     progress: BlockProgress = field(default_factory=BlockProgress)  # tells of long launches
@@ -114,7 +115,7 @@ class Launcher:
             UnsupportedError, BudgetError: the emulator cannot go on.
         """
         self.launches += 1
-        if self.idle in ("*", base_name(request.kernel.name)):
+        if self.idle and self.idle in ("*", base_name(request.kernel.name), request.kernel.name.replace(" ", "")):
             return self._halved(request) if self.halves else LaunchOutcome(0, 0, "", (), False)
         alike = self._alike_of(request)
         self.runtime.wmmadiag_keep(int(bool(self.checks) and not request.kernel.talks))

@@ -49,6 +49,10 @@ _ROUNDED = 2.0**-16
 tells that from a mistake which is as small."""
 
 
+_NEAR = 2.0**-8
+"""The largest error beside that of a kernel which does nothing, as rounding to 16 bits may make it."""
+
+
 @dataclass
 class _Told:
     """What the lines of a text say, each without its numbers."""
@@ -79,6 +83,25 @@ def says_right(text: str, without: str) -> bool:
     pairs = [(value, beside) for (_, value), (_, beside) in zip(own.largest, other.largest, strict=True)]
     changed = [(value, beside) for value, beside in pairs if value != beside]  # others are of other kernels
     return bool(changed) and all(value <= _ROUNDED * beside for value, beside in changed)
+
+
+def praises_less(text: str, without: str) -> bool:
+    """Whether a line for right of a program's text is not there without one of its kernels: it says so of that one."""
+    return bool(_told(text).right - _told(without).right)
+
+
+def is_rounding(text: str, without: str) -> bool:
+    """Whether a program's text says that something is wrong where the largest errors that it names are small beside
+    those without its kernels: that may be no more than rounding, and a comparison that is too strict.
+
+    Args:
+        text, without: as of `says_right`.
+    """
+    own, other = (_told(one).largest for one in (text, without))
+    names = [[" ".join(word for word in name.split() if word not in _RIGHT | _WRONG) for name, _ in one]
+             for one in (own, other)]  # fmt: skip
+    changed = [(value, beside) for (_, value), (_, beside) in zip(own, other, strict=False) if value != beside]
+    return names[0] == names[1] and bool(changed) and all(value <= _NEAR * beside for value, beside in changed)
 
 
 def wrong_lines(text: str) -> list[frozenset[str]]:

@@ -55,6 +55,8 @@ class ProgramResult:
     captured: list[dict[str, Any]] = field(default_factory=list)
     crash: str = ""  # what is known of the signal that ended it
     output: str = ""  # what it printed, if it was run quietly
+    shown: bool = True  # whether host code may have looked at what a kernel computed
+    refused: str = ""  # the error of a call after which nothing was done any more; "": none
     compiling: float = 0.0  # seconds in which its kernels were compiled
     notes: list[str] = field(default_factory=list)  # what the user should know of how kernels were compiled
 
@@ -155,6 +157,7 @@ def take_record(
          result.settled) = record["launches"]  # fmt: skip
     if "ended" in record:
         result.ended = record["ended"]
+    result.shown, result.refused = record.get("shown", result.shown), record.get("refused", result.refused)
     if "note" in record:
         result.notes.append(record["note"])
     if "internal" in record:

@@ -31,8 +31,9 @@ class ProgramSpec:
     leaks: bool = False  # whether memory that is never freed is told
     per_thread: bool = False  # whether each thread's default stream is its own
     keep_going: bool = False  # whether a launch that dies is told and nothing more: the program sees no error
-    idle: str = ""  # the plain name of a kernel that does nothing; "*": all
+    idle: str = ""  # the plain name of a kernel that does nothing, or an instantiation without blanks; "*": all
     halves: bool = False  # whether it does half of what it does instead
+    hastened: bool = False  # whether kernels take next to no time by the events around them
 
     def __post_init__(self) -> None:
         # What is as it is by default needs no look at what there is: that imports the emulator, and compilers can

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "configured.hpp"
+#include "ending.hpp"
 #include "graph.hpp"
 
 namespace wmmadiag {
@@ -140,6 +141,7 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
         std::uint64_t count = 0;
         const auto error = static_cast<cudaError_t>(host().launch(&record, &count));
         executed += count;
+        computed();
         if (error != cudaSuccess) fault(error);
         return cudaSuccess;  // the host learns of it when it waits
     };

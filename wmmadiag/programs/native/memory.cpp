@@ -10,6 +10,8 @@
 #include <bit>
 #include <cstring>
 
+#include "ending.hpp"
+
 namespace wmmadiag {
 
 namespace {
@@ -115,7 +117,10 @@ void* allocate_at(std::uint64_t at, std::size_t bytes, Kind kind, const char* ca
     if (kind == Kind::device) {  // any other the host may write unseen
         all.used += bytes;
         one->unwritten = bytes;
+    } else if (kind != Kind::symbol) {
+        open_to_host();
     }
+    went_on();
     all.file_end += all_size;
     here().item = 1;
     auto* address = reinterpret_cast<void*>(one->address);
@@ -134,6 +139,7 @@ bool adopt(void* pointer, std::size_t bytes, Kind kind, const std::string& name)
     one->kind = kind;
     one->name = name;
     one->adopted = true;
+    open_to_host();
     all.views.emplace(one->address, one.get());
     all.live.emplace(one->address, std::move(one));
     return true;
@@ -263,6 +269,7 @@ std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, c
                "the pointer must be inside a live allocation");
         return nullptr;
     }
+    if (access == Access::write) shown();
     return reinterpret_cast<std::byte*>(const_cast<void*>(pointer));
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "configured.hpp"
+#include "ending.hpp"
 #include "host_access.hpp"
 
 namespace wmmadiag {
@@ -107,7 +108,10 @@ const WmmadiagHost& host() { return given; }
 Here& here() { return current; }
 
 cudaError_t failed(cudaError_t error) {
-    if (error != cudaSuccess) last = error;
+    if (error != cudaSuccess) {
+        last = error;
+        if (sticky == cudaSuccess) was_refused(error);
+    }
     return error;
 }
 

@@ -5,11 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "ending.hpp"
 #include "graph_calls.hpp"
 
 namespace {
 
 using wmmadiag::Capture;
+
+float pace = 1e-6f;  // milliseconds for a warp instruction, between events
 
 struct Stream {
     unsigned flags = 0;
@@ -99,6 +102,7 @@ cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work, cudaG
     }
     start(one->number, before(*one));
     const auto error = work();
+    if (error == cudaSuccess) went_on();
     one->clock = finish();
     return error;
 }
@@ -168,6 +172,8 @@ using namespace wmmadiag;
 extern "C" {
 
 void wmmadiag_per_thread() { handles().per_thread = true; }
+// Events are nearly at one time from now on: what hangs on how long kernels take comes out otherwise.
+void wmmadiag_hasten() { pace = 1e-15f; }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
     WMMADIAG_LOCKED;
@@ -321,7 +327,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
     const auto *from = event_of(start), *to = event_of(end);
     if (from == nullptr || to == nullptr || !from->recorded || !to->recorded || !from->timed || !to->timed)
         return failed(cudaErrorInvalidResourceHandle);
-    *milliseconds = static_cast<float>(to->at - from->at) * 1e-6f;  // a million warp instructions for a millisecond
+    *milliseconds = static_cast<float>(to->at - from->at) * pace;
     return status(true);
 }
 
