@@ -265,7 +265,7 @@ def check_program(
         if own and base_name(launch["kernel"]) != own:
             continue
         if time.perf_counter() - begun < limit + made.result.compiling and _has_its_numbers(
-            it := _judged(task, launch), launch
+            it := _judged(task, launch, limit), launch
         ):
             made.judged.append((launch["where"], it))
     if made.passed and not (settled(outcome) or made.right_in_part(outcome)) and made.compares is None:
@@ -332,15 +332,18 @@ def _of_kernels(captured: Sequence[Mapping[str, Any]], outcome: TaskOutcome) -> 
     return [launch for name, launch in reversed(first.items()) if base_name(name) in known]
 
 
-def _judged(task: Task, launch: Mapping[str, Any]) -> TaskOutcome:
-    """The check of the source with the geometry and the numbers of a launch."""
+def _judged(task: Task, launch: Mapping[str, Any], seconds: float) -> TaskOutcome:
+    """The check of the source with the geometry and the numbers of a launch, which may take so long."""
+    from wmmadiag.backends import RunLimits
     from wmmadiag.gate.batch import run_task
 
     numbers = {
         one["name"]: one["value"] for one in launch["arguments"] if isinstance(one.get("value"), int) and one["value"]
     }
+    limits = task.options.get("limits") or RunLimits()
     options = {
-        **task.options, "entry": launch["kernel"], "grid": tuple(launch["grid"]), "block": tuple(launch["block"]),
+        **task.options, "limits": replace(limits, seconds=limits.seconds or seconds),
+        "entry": launch["kernel"], "grid": tuple(launch["grid"]), "block": tuple(launch["block"]),
         "shared": launch["shared"], "symbols": {**numbers, **task.options["symbols"]},
     }  # fmt: skip
     return run_task(replace(task, options=options, record=False, diagnose=False))

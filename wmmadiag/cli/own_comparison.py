@@ -40,7 +40,7 @@ def compares(
     program: BuiltProgram, idle: ProgramSpec, name: str, words: list[str], own: ProgramResult, seconds: float
 ) -> tuple[bool, bool]:
     """Whether a program says that all is right, and says otherwise where kernels do nothing, and where they do half;
-    whether in the first alone.
+    whether in the first alone. What it says where it does not come to its end is not known.
 
     Args:
         own: of its run as it is.
@@ -52,7 +52,7 @@ def compares(
 
     def says_so(spec: ProgramSpec) -> bool:
         other = run_program(program, spec, name, words, seconds=seconds, quiet=True)
-        return other.status == own.status and not says_right(own.output, other.output)
+        return bool(other.ended) or (other.status == own.status and not says_right(own.output, other.output))
 
     if says_so(idle):
         return False, False

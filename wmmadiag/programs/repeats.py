@@ -54,6 +54,8 @@ class Alike:
     count: int = 0  # how many there were
     tries: int = 0  # how often memory was looked at for one that ran all the same
     touched: tuple[int, ...] = ()  # addresses of the allocations that the last one touched
+    # address → digest, of each allocation that the last one touched, where it was to do half of what it does
+    halved: Mapping[int, int] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)  # the last ones
 
 
