@@ -10,9 +10,11 @@ import pytest
 from wmmadiag.cli.check_program import ProgramCheck
 from wmmadiag.cli.main import main
 from wmmadiag.cli.own_failure import Silence, only_fails, opens_files, thrown_by_the_library
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.csource.tree import parse
 from wmmadiag.gate.task import Task, TaskOutcome
 from wmmadiag.programs.run import ProgramResult
+from wmmadiag.programs.spec import ProgramSpec
 from wmmadiag.results.model import CaseResult, KernelReport
 
 # What its kernel computes nobody knows.
@@ -162,3 +164,44 @@ def test_an_exception_of_the_library_is_a_crash_of_host_code(what, crashed):
     assert thrown_by_the_library(output) == crashed
     made = ProgramCheck(Path("k.cu"), ProgramResult(-signal.SIGABRT, launches=1, output=output))
     assert made.crashed == crashed and made.code == (0 if crashed else 1)
+
+
+_OFTEN = """
+#include <cstdio>
+__global__ void scramble(const unsigned* x, const unsigned* key, unsigned* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = (x[i] ^ key[i % 4]) * 2654435761u + i;
+}
+int main() {
+    unsigned x[100], y[100], key[4] = {3, 5, 7, 9}, *dx, *dy, *dkey;
+    for (int i = 0; i < 100; ++i) x[i] = i;
+    cudaMalloc(&dx, sizeof x); cudaMalloc(&dy, sizeof y); cudaMalloc(&dkey, sizeof key);
+    cudaMemcpy(dx, x, sizeof x, cudaMemcpyHostToDevice); cudaMemset(dy, 0, sizeof y);
+    cudaMemcpy(dkey, key, sizeof key, cudaMemcpyHostToDevice);
+    for (int i = 0; i < 20; ++i) scramble<<<2, 64>>>(dx, dkey, dy, 100);
+    cudaMemcpy(y, dy, sizeof y, cudaMemcpyDeviceToHost);
+    for (unsigned i = 0; i < 100; ++i) if (y[i] != (i ^ key[i % 4]) * 2654435761u + i) return 1;
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_half_of_what_a_kernel_does_is_half_however_often_it_is_launched(tmp_path, capsys):
+    path = tmp_path / "k.cu"
+    path.write_text(_OFTEN)
+    assert main(["check", str(path)]) == 0
+    assert "ok by the program's own comparison" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_run_that_is_cut_says_nothing_of_a_comparison(monkeypatch):
+    from wmmadiag.cli.own_comparison import compares
+    from wmmadiag.programs import run
+
+    for cut in ("", "the program did not end within 30 s"):
+        monkeypatch.setattr(
+            run, "run_program", lambda *_, ended=cut, **__: ProgramResult(-9 if ended else 1, ended=ended)
+        )
+        own = ProgramResult(0, launches=1)
+        spec = ProgramSpec(CompileOptions())
+        assert compares(None, spec, "k", [], own, 30.0) == ((True, False) if not cut else (False, False))

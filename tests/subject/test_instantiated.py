@@ -34,6 +34,20 @@ def test_what_the_code_asserts_and_its_shared_arrays_decide_which_arguments_are_
         assert stage * int(one["kStages"]) <= 48 * 1024
 
 
+def test_an_instantiation_is_read_once_for_all_operations(monkeypatch):
+    from wmmadiag.subject.drafts import instantiated
+
+    given = GivenSource(BARE, SubjectOptions(), BARE.read_text())
+    kernel, read = read_kernel(given), []
+    monkeypatch.setattr(
+        instantiated, "_read", lambda source, *_: read.append(source.options.entry) or read_kernel(source, kernel.host)
+    )
+    first, *others = (list(instantiations(given, kernel, one)) for one in ("gemm", "conv2d", "softmax"))
+    assert first and len(read) == len({*read})
+    for other in others:
+        assert all(one is known for said, one in other for told, known in first if told == said)
+
+
 def test_an_assertion_that_leaves_one_value_leaves_that_one(tmp_path):
     text = BARE.read_text().replace(ASSERTED, 'static_assert(kStages == 3 && kK == 32, "");')
     assert tried(tmp_path / "k.cu", text) == ["kM = 64, kN = 64, kK = 32, kStages = 3"]

@@ -148,6 +148,7 @@ _CAST = (
 """The head of a cast to a pointer."""
 
 
+@lru_cache(_TEXTS)
 def _pointers_into(code: str, name: str) -> str:
     """The names of an array and of pointers into it, as alternatives of a pattern."""
     names = {name}
@@ -161,6 +162,7 @@ def _pointers_into(code: str, name: str) -> str:
     return "|".join(map(re.escape, sorted(names)))
 
 
+@lru_cache(_TEXTS)
 def writes_to(code: str, name: str) -> bool:
     """Whether a kernel assigns to elements of the array of that name, or calls what stores there."""
     known = _pointers_into(code, name)

@@ -16,6 +16,7 @@ from wmmadiag.subject.drafts.given_source import GivenSource
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask.questions import AskScope
+    from wmmadiag.subject.drafts.kernel import SourceKernel
 
 
 _C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
@@ -32,6 +33,9 @@ class HostRead:
     # other files of its project that may say what its kernels compute, by the names that were looked for, and as read
     near: dict[str, tuple[Path, ...]] = field(default_factory=dict)
     others: dict[Path, HostProgram] = field(default_factory=dict)
+    # instantiations that nobody makes as read, None where that cannot be, each with the kernel that it is of: by the
+    # entry, what the user says and the arguments
+    instantiated: dict[tuple[object, ...], list[tuple[SourceKernel, SourceKernel | None]]] = field(default_factory=dict)
 
 
 def read_host(source: GivenSource) -> HostRead:

@@ -47,11 +47,25 @@ def instantiations(source: GivenSource, kernel: SourceKernel, operation: str) ->
               for ranks in ranked[:_MOST_ASKED]]  # fmt: skip
     for arguments in islice(_admitted(source, found, chosen), _MOST_TRIED):
         entry = f"{found.function.qualified}<{', '.join(_completed(kernel, arguments))}>"
-        try:
-            one = _read(source.of(entry), kernel, arguments)
-        except WmmadiagError:
+        one = _read_once(source.of(entry), kernel, arguments)
+        if one is None:
             continue
         yield ", ".join(f"{name} = {value}" for name, value in arguments.items()), one
+
+
+def _read_once(source: GivenSource, kernel: SourceKernel, arguments: Mapping[str, str]) -> SourceKernel | None:
+    """As `_read`, once for all operations that the kernel is tried as; None where that instantiation cannot be read."""
+    known = kernel.host.instantiated if kernel.host is not None else {}
+    key = (source.options.entry, repr(source.wishes), *arguments.items())
+    for of, found in known.get(key, ()):
+        if of.host is kernel.host and of.launch is kernel.launch and of.declared is kernel.declared:
+            return found
+    try:
+        found = _read(source, kernel, arguments)
+    except WmmadiagError:
+        found = None
+    known.setdefault(key, []).append((kernel, found))
+    return found
 
 
 def _read(source: GivenSource, kernel: SourceKernel, arguments: Mapping[str, str]) -> SourceKernel:
