@@ -171,3 +171,9 @@ def test_device_code_stays_where_only_numbers_of_host_functions_are_others():
     assert not any(one.host_only for one in smaller(EVERYWHERE.encode()))  # constants, which kernels may name
     lambdas = REPEATED.replace("step(in)", "launch([=] __device__ (int i) { return i; })")
     assert not any(one.host_only for one in smaller(lambdas.encode()))
+
+
+def test_a_size_may_stay_as_it_is():
+    text = b"int main() { int rows = 4096, cols = 8192; float* x = new float[rows * cols]; }"
+    assert dict(next(smaller(text)).sizes) == {"rows": 64, "cols": 64}
+    assert dict(next(smaller(text, kept="cols")).sizes) == {"rows": 64}

@@ -28,6 +28,7 @@ from wmmadiag.cli.own_comparison import (
     praised,
 )
 from wmmadiag.cli.own_failure import Silence, about_no_kernel, thrown_by_the_library
+from wmmadiag.cli.own_lines import said_wrong
 from wmmadiag.errors import UndecidedError, WmmadiagError
 from wmmadiag.programs.kernel_names import base_name
 from wmmadiag.programs.own_choices import chooses_wrong
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from wmmadiag.programs.build import BuiltProgram
     from wmmadiag.programs.run import ProgramResult
     from wmmadiag.programs.spec import ProgramSpec
+    from wmmadiag.results.model import KernelReport
     from wmmadiag.results.run import KernelRun
 
 SECONDS = 30.0
@@ -64,6 +66,7 @@ class ProgramCheck:
     says_wrong: bool = False  # whether it printed the wrong one of two words that it chooses between
     backwards: bool = False  # whether it says that something is wrong, and no more where its kernels do nothing
     cleared: tuple[str, ...] = ()  # instantiations that it says to be right, whatever else it says to be wrong
+    refuted: tuple[str, ...] = ()  # smaller sizes at which it says of this kernel alone that it is wrong
     silent: Silence | None = None  # why what it says to be wrong may be about no kernel
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
     otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
@@ -109,7 +112,7 @@ class ProgramCheck:
     @property
     def code(self) -> int:
         """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
-        return 1 if self.errors or self._says_so or self._judged_wrong else 0
+        return 1 if self.errors or self._says_so or self._judged_wrong or self.refuted else 0
 
     @property
     def _says_so(self) -> bool:
@@ -284,6 +287,8 @@ def check_program(
         if found is not None:
             made.result, made.otherwise = found
             made.compares = made.launches_it = True
+        elif own and outcome.report is not None and _fits_no_launch(outcome.report):
+            made.refuted = said_wrong(task, own, spec, made.tried, limit)
     made.seconds = time.perf_counter() - begun
     return made
 
@@ -314,6 +319,14 @@ def _weigh_failure(
     if settled(outcome) and not outcome.code:
         blamed = made.blames(outcome)
         made.cleared = tuple(one for one in blamed if praised(program, idle, name, made.result, made.limit, one))
+
+
+def _fits_no_launch(report: KernelReport) -> bool:
+    """Whether numbers are right in no case, and wrong at the sizes of a launch of the source's."""
+    from wmmadiag.subject.drafts.sizes import OTHER_SHAPE
+    from wmmadiag.subject.settling import fits_nowhere
+
+    return fits_nowhere(report) and any(one.case == OTHER_SHAPE and one.observations for one in report.cases)
 
 
 def _taken(outcome: TaskOutcome, result: ProgramResult) -> list[str]:
@@ -409,6 +422,9 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
     """What the program's own run comes to, where nothing else says whether its kernels are right."""
     guess = outcome.report.operation if outcome.report is not None and guessed(outcome) else ""
     why = f"its kernel was taken for {guess}, which nobody said" if guess else "what its kernels compute is not known"
+    if made.refuted:
+        how = f"the program says so, {' and '.join(made.refuted)}, by lines that hang on this kernel alone"
+        return [f"WRONG: {how}; {why}", f"next: wmmadiag diagnose {made.path} --entry {made.compared}"]
     if made.code == 1:
         says = "exit status says so" if made.failed else "words say so"
         how = "a check found an error" if made.errors else f"the program's own {says}; {why}"

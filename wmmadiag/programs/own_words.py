@@ -104,6 +104,12 @@ def is_rounding(text: str, without: str) -> bool:
     return names[0] == names[1] and bool(changed) and all(value <= _NEAR * beside for value, beside in changed)
 
 
+def lines_for_wrong(text: str) -> Counter[str]:
+    """The lines of a text that say that something is wrong, as they stand."""
+    plain = _COLOURS.sub("", text).splitlines()
+    return Counter(one for one in plain if _meaning(_split(_NONE.sub(", correct ", one))[0]) == "wrong")
+
+
 def wrong_lines(text: str) -> list[frozenset[str]]:
     """The words of the lines of a text that say that something is wrong."""
     return [frozenset(line.split()) for line in _told(text).wrong]

@@ -54,12 +54,13 @@ class Smaller:
         return f"at smaller sizes than its own ({sizes})" if sizes else ""
 
 
-def smaller(data: bytes, *, host: HostRead | None = None, unchanged: bool = False) -> Iterator[Smaller]:
+def smaller(data: bytes, *, host: HostRead | None = None, unchanged: bool = False, kept: str = "") -> Iterator[Smaller]:
     """A source's program at smaller sizes, those first that are most of its shape; none where it has no such sizes.
 
     Args:
         host: as read with its headers, whose functions may repeat what they time.
         unchanged: whether it comes first as it is.
+        kept: the name of a number that stays as large as it is.
     """
     if unchanged:
         yield Smaller(data.decode("utf-8", "surrogateescape"), (), host_only=True)
@@ -78,6 +79,7 @@ def smaller(data: bytes, *, host: HostRead | None = None, unchanged: bool = Fals
     seen: set[tuple[tuple[str, int], ...]] = set()
     for least, few, shared in _SETTINGS:
         chosen = [one for one in numbers if shared or not one.whole or one.name not in device]
+        chosen = [one for one in chosen if one.name != kept]
         changed = [(one, _reduced(one.value, least, few)) for one in chosen]
         sizes = tuple(dict.fromkeys((one.name, new) for one, new in changed if new != one.value))
         if not (sizes or repeats) or sizes in seen:
