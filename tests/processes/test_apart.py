@@ -180,3 +180,11 @@ def test_who_waits_for_a_copy_that_somebody_stops_is_told_and_the_next_answer_is
     assert copy.ask([doubled, "ab"]) == "abab" and copy.ask([os.getpid]) != first
     waiting.join(10)
     assert not waiting.is_alive() and len(told) == 1
+
+
+@pytest.mark.timeout(30)
+def test_a_copy_that_has_just_begun_is_ended(monkeypatch):
+    monkeypatch.setattr(os, "setsid", lambda: time.sleep(600))
+    copy = Copy(lambda request: request)
+    copy.begin()
+    assert copy.stop() == -signal.SIGKILL

@@ -7,6 +7,7 @@ itself until the stack is full, or reads what is not there (`--Ofast-compile=min
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import pickle
 import signal
@@ -126,6 +127,8 @@ class Copy:
         if connection is None:
             return None
         _RUNNING.discard(self)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process, signal.SIGKILL)  # first: one that has just begun leads no group yet
         end_group(self._process)
         status = os.waitpid(self._process, 0)[1]
         connection.close()  # last: who waits for an answer reads from it
