@@ -6,10 +6,10 @@
 
 namespace wmmadiag {
 
-void computed();                  // a kernel has run
-void shown();                     // bytes are given to the host
-void open_to_host();              // memory lies where the host looks without a call
+void computed();                      // a kernel has run
+void shown();                         // bytes are given to the host
+void open_to_host();                  // memory lies where the host looks without a call
 void was_refused(cudaError_t error);  // a call answers with an error that no kernel made
-void went_on();                   // the program gives the device work, or asks for memory, and gets it
+void went_on();                       // the program gives the device work, or asks for memory, and gets it
 
 }  // namespace wmmadiag
