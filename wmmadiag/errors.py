@@ -58,7 +58,13 @@ class ConfigurationError(WmmadiagError):
 
 
 class QuestionError(ConfigurationError):
-    """A source leaves something open that an option or a field of a card says."""
+    """A source leaves something open that an option or a field of a card says.
+
+    Attributes:
+        unfit: the operation that the kernel seems to compute and is right as in no reading that was tried; "" for none.
+    """
+
+    unfit: str = ""
 
 
 class SeveralKernelsError(ConfigurationError):

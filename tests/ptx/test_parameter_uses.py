@@ -119,7 +119,7 @@ def test_members_of_a_struct_are_those_that_are_read() -> None:
     assert found.members == (
         MemberUse(8, 4, element="f32"),
         MemberUse(12, 4, element="f32"),
-        MemberUse(16, 8, pointer=True, written=True, element="f16", widths=(2,)),
+        MemberUse(16, 8, pointer=True, written=True, written_first=True, element="f16", widths=(2,)),
     )
     assert not found.indexed
 
@@ -168,3 +168,15 @@ def test_parameters_of_compiled_kernels(name: str, expected: list[str]) -> None:
         for use in parameter_uses(module, module.entries[0])
     ]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "first"),
+    [
+        ("st.global.f32 [%d1], %f1; ld.global.f32 %f2, [%d1];", True),
+        ("ld.global.f32 %f2, [%d1]; st.global.f32 [%d1], %f2;", False),
+        ("red.global.add.f32 [%d1], %f1; ld.global.f32 %f2, [%d1];", False),
+    ],
+)
+def test_what_is_written_before_it_is_read(body: str, first: bool) -> None:
+    assert one(body).written_first is first

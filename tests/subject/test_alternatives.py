@@ -17,7 +17,7 @@ from wmmadiag.subject.settling import _unsettled
 def test_however_many_operations_there_are_each_is_tried_as_far(monkeypatch, speaking, before, found):
     right = object()
     monkeypatch.setattr(alternatives, "tried_in", lambda _, card: card)
-    monkeypatch.setattr(alternatives, "_right_reading", lambda name, card, _: (name, card) if card is right else None)
+    monkeypatch.setattr(alternatives, "_right_reading", lambda name, card, *_: (name, card) if card is right else None)
     endless = [(repeat(("endless", None)), other_work(0)) for _ in range(40)]
     own = iter([*[("own", None)] * before, ("own", right)])
     tries = [(repeat(("first", None)), ReadingWork()), *endless, (own, other_work(speaking))]

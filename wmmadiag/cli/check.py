@@ -93,7 +93,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         outcome = judged if baseline is None else baseline.applied(judged)
         whole, guessed = None, False
         own_main = not (args.no_main or outcome.left) and args.backend == "emulator" and has_main(outcome.task.path)
-        if _tells_nothing(outcome, own_main):
+        if _tells_nothing(outcome, own_main, programs):
             unjudged.append(outcome.task)
             continue
         if own_main and not outcome.beside:  # it is run once, under all checks
@@ -137,11 +137,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return exit_code(outcomes)
 
 
-def _tells_nothing(outcome: TaskOutcome, own_main: bool) -> bool:
+def _tells_nothing(outcome: TaskOutcome, own_main: bool, programs: Sequence[ProgramCheck]) -> bool:
     """Whether what lies beside a kernel was not judged: a guess at it is of no use where its main has run. What there
-    was no time for is not passed over: whether all is right would hang on the clock."""
+    was no time for is not passed over: whether all is right would hang on the clock. Nor is what seems another version
+    of a kernel that is right, unless its program comes to its end and finds no fault with it."""
     if not outcome.beside or outcome.left:
         return False
+    if outcome.doubted:
+        return any(one.path == outcome.task.path and one.passed and not one.code for one in programs)
     if outcome.differs:
         return own_main
     return bool(outcome.error) or (own_main and outcome.code == UndecidedError.exit_code)

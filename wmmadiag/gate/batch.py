@@ -266,7 +266,9 @@ def _run_task(task: Task, progress: TaskProgress | None, key: str | None) -> Tas
     except SeveralKernelsError as error:
         return TaskOutcome(task, error=str(error), code=error.exit_code, several=error.kernels, others=error.beside)
     except WmmadiagError as error:
-        return TaskOutcome(task, error=str(error), code=error.exit_code, asked=isinstance(error, QuestionError))
+        unfit = error.unfit if isinstance(error, QuestionError) else ""
+        asked = isinstance(error, QuestionError)
+        return TaskOutcome(task, error=str(error), code=error.exit_code, asked=asked, unfit=unfit)
     found = _diagnoses(task, report, forward) if task.diagnose else ()
     recorded = None if recorder is None else recorder.kernel_run(report, _asked(task.options), found)
     outcome = TaskOutcome(task, report, code=report.exit_code, recorded=recorded, diagnoses=found)

@@ -37,13 +37,33 @@ def with_those_beside(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcom
 
     Of what could not be judged the kernel's own outcome says why.
     """
-    every = [outcome, *_kernels(outcome, run)]
+    every = _doubted([outcome, *_kernels(outcome, run)])
     for one in every[1:]:
-        if one.error and not one.left:
+        if one.error and not (one.left or one.doubted):
             every[0] = _saying(every[0], f"not judged: {_entry(one)}, {_why(one)}")
     # What there was no time for stays an outcome: whether all is right must not hang on the clock.
-    for one in (every[0], *(one for one in every[1:] if one.left or not one.error)):
+    for one in (every[0], *(one for one in every[1:] if one.left or one.doubted or not one.error)):
         yield from _with_instantiations(one, run)
+
+
+def _doubted(outcomes: Sequence[TaskOutcome]) -> list[TaskOutcome]:
+    """The outcomes, with the question made plainer where a kernel seems to be another version of one that is right.
+
+    Versions of one thing agree: one that runs, and is right in no reading of what the other one computes, may be wrong.
+    """
+    right = {one.report.operation: one for one in reversed(outcomes) if one.report and one.report.status == "passed"}
+    made = []
+    for one in outcomes:
+        beside = right.get(one.unfit)
+        if beside is not None and one.beside and beside.report is not None:
+            named = beside.report.compiled[0].entry if beside.report.compiled else "another kernel of the source"
+            said, _, hint = one.error.rpartition("\nnext: ")
+            clause = (
+                f"  {named} is right as {one.unfit}, of which this one is near: it may be another version, and wrong"
+            )
+            one = replace(one, error=f"{said}\n{clause}\nnext: {hint}" if said else f"{hint}\n{clause}", doubted=True)
+        made.append(one)
+    return made
 
 
 def _kernels(outcome: TaskOutcome, run: RunTask) -> list[TaskOutcome]:

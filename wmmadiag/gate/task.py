@@ -36,7 +36,8 @@ class TaskOutcome:
     question that an option answers. `beside`: it is of a kernel that the source launches besides the one that was
     taken. `left`: nobody named the kernel, and the source's others took so long that it was not checked. `differs`: it
     is an instantiation that nobody named, which gives other numbers than the one that was taken should; `apart` are
-    those beside one that is right.
+    those beside one that is right. `unfit`: the operation that the kernel seems to compute, and is right as in no
+    reading; `doubted`: another kernel of the source is right as that one.
     """
 
     task: Task
@@ -53,6 +54,8 @@ class TaskOutcome:
     left: bool = False
     differs: bool = False
     apart: tuple[str, ...] = ()
+    unfit: str = ""
+    doubted: bool = False
 
     @property
     def status(self) -> Status:

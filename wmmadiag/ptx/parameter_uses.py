@@ -27,6 +27,7 @@ class MemberUse:
     read: bool = False
     written: bool = False
     added: bool = False
+    written_first: bool = False  # whether, as the code goes, a store stands before all else that is done there
     # the type that its uses tell, in a card's names, of a pointer that of what lies there; "" if they do not tell one
     element: str = ""
     perhaps: tuple[str, ...] = ()  # types that it may have where they do not
@@ -123,6 +124,7 @@ def _member(graph: ValueFlow, parameter: PtxParameter, at: int, size: int, point
         read="read" in modes,
         written=bool(modes - {"read"}),
         added="added" in modes,
+        written_first=bool(pointer.accesses) and pointer.accesses[0].mode == "written",
         element=element,
         perhaps=perhaps,
         widths=tuple(widths),

@@ -100,6 +100,12 @@ class Nearest:
     """Of cards under which a kernel runs and is wrong, the one that it is written for, if its run shows which."""
 
     seen: list[tuple[str, Card]] = field(default_factory=list)  # what is assumed, in words; the card
+    part: float = 0.0  # of the elements, that is near with one of them, beyond chance
+
+    @property
+    def telling(self) -> bool:
+        """Whether so much is near with one of them that the kernel is likely meant for its operation."""
+        return self.part >= _TELLING
 
     def best(self) -> Card | None:
         """The only one under which the kernel runs to its end and writes its whole output, or most of it is near.
@@ -145,11 +151,13 @@ def right_one(
                 work.left -= _DRAFT
                 if card is not None and not work.over:
                     session = tried_in(session, card)
-                    found = _right_reading(name, session, work)
+                    tried = TriedReading()
+                    found = _right_reading(name, session, work, tried)
                     if found is not None:
                         return found
                     if nearest is not None:
                         nearest.seen.append((name, card))
+                        nearest.part = max(nearest.part, tried.part if one is tries[0] else 0.0)
                 if work.left <= max(until, 0.0):
                     break
             else:
@@ -160,12 +168,12 @@ def right_one(
     return None
 
 
-def _right_reading(name: str, session: CardSession, work: ReadingWork) -> tuple[str, Card] | None:
+def _right_reading(name: str, session: CardSession, work: ReadingWork, tried: TriedReading) -> tuple[str, Card] | None:
     """The reading under which a card's kernel is right in every usual case, in words and as a card."""
     ran = _ran(session, session.card, work)
     if ran is None:
         return None
-    for reading, other in _readings(session, ran, name, TriedReading(), work):
+    for reading, other in _readings(session, ran, name, tried, work):
         if _is_right_everywhere(session.of(other), work):  # in squares one extent is as good as another
             return _joined(name, reading), other
     return None

@@ -219,7 +219,9 @@ def _derived_card(source: GivenSource, kernel: SourceKernel) -> Card:
         # What an array is to an operation is no question where it is open whether that is the operation.
         if found.sure or all(one.option for one in error.drafted.open):
             raise
-        raise asked(source.path, kernel.entry, found, tried, named=bool(options.entry)) from None
+        refused = asked(source.path, kernel.entry, found, tried, named=bool(options.entry))
+        refused.unfit = error.unfit
+        raise refused from None
     return replace(card, derived=replace(card.derivation, doubt="" if found.sure else found.because))
 
 
@@ -268,7 +270,9 @@ def _card_or_tried(
         ran = f"of {len(nearest.seen)} meanings and launches with which it runs to its end none makes it right"
         assumed += (ran,) * bool(nearest.seen)
         assumed += (taken,) * bool(taken)
-        raise not_derived(error.drafted, source.path, assumed, stages_of(kernel), question) from None
+        refused = not_derived(error.drafted, source.path, assumed, stages_of(kernel), question)
+        refused.unfit = first if nearest.telling else ""
+        raise refused from None
 
 
 def _unjudged(source: GivenSource, kernel: SourceKernel, assumed: tuple[str, ...]) -> Card:

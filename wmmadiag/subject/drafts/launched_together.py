@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode import terms
@@ -14,7 +13,7 @@ from wmmadiag.hostcode.events import Product
 from wmmadiag.hostcode.host import HostRun
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
-from wmmadiag.hostcode.terms import ZERO, Number, SymbolValues, Term
+from wmmadiag.hostcode.terms import ZERO, Number, Term
 from wmmadiag.hostcode.types import bytes_of, is_open, plain, scalar
 from wmmadiag.hostcode.values import Buffer, KernelName, Pointer, Struct, Value
 from wmmadiag.numerics.element_types import element_type
@@ -26,9 +25,6 @@ from wmmadiag.subject.drafts.host_read import HostRead, read_host, runs_of
 from wmmadiag.subject.drafts.kernel import SourceKernel, read_kernel
 from wmmadiag.subject.drafts.step_uses import Step, are_of_one, buffers_of, handed_on, note_uses
 from wmmadiag.subject.together import LaunchStep, LaunchSteps, PointerTarget, Said
-
-if TYPE_CHECKING:
-    pass
 
 _MOST = 8  # launches
 _SAMPLES = (64, 96)
@@ -67,10 +63,10 @@ def _beside(source: GivenSource, host: HostRead, taken: HostRun) -> tuple[str, .
     return (*found, *(name for name in every if name not in done))
 
 
-def _runs(source: GivenSource, host: HostRead) -> Iterator[tuple[HostRun, SymbolValues]]:
-    """Runs of the functions that nobody calls, then of those that they call and that launch several kernels, with the
-    values that they are called with."""
-    yield from ((run, {}) for run in host.runs)
+def _runs(source: GivenSource, host: HostRead) -> Iterator[tuple[HostRun, _Given]]:
+    """Runs of the functions that nobody calls, then of those that they call and that launch several kernels, with what
+    they are called with."""
+    yield from ((run, _Given()) for run in host.runs)
     for name in _called(host):
         given = _given(host, name)
         for run in runs_of(source, host, name):
@@ -85,14 +81,31 @@ def _called(host: HostRead) -> list[str]:
     return [name for name, count in counts.items() if count > 1]
 
 
-def _given(host: HostRead, function: str) -> dict[str, Number]:
-    """The values that those who call a function first give its numbers."""
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What those who call a function first give its numbers: values, and what follows from its other numbers."""
+
+    values: dict[str, Number] = field(default_factory=dict)
+    made: dict[str, Term] = field(default_factory=dict)
+
+
+def _given(host: HostRead, function: str) -> _Given:
     for run in host.runs:
         for one in run.launches:
             if one.function == function:
                 values = {name: terms.value(term, run.machine.usual) for name, term in one.numbers.items()}
-                return {name: value for name, value in values.items() if value is not None}
-    return {}
+                known = {name: value for name, value in values.items() if value is not None}
+                return _Given(known, dict(_made(one.numbers, run.machine)))
+    return _Given()
+
+
+def _made(numbers: Mapping[str, Term], machine: Machine) -> Iterator[tuple[str, Term]]:
+    """The numbers that a caller reckons from what it gives for others, in the names of these: C is NH * 64."""
+    plain = {term.args[0]: terms.symbol(name) for name, term in numbers.items() if term.op == "symbol"}
+    usual = {name: terms.number(value) for name, value in machine.usual.items() if name not in plain}
+    for name, term in numbers.items():
+        if term.op != "symbol" and terms.symbols(term) & {*plain}:
+            yield name, terms.replaced(term, {**plain, **usual})
 
 
 def names_function(host: HostRead, entry: str) -> bool:
@@ -113,7 +126,7 @@ def _are_plain(run: HostRun) -> bool:
     )
 
 
-def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: SymbolValues) -> SourceKernel | None:
+def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: _Given) -> SourceKernel | None:
     steps = []
     run.machine.settle()
     for launch in run.launches:
@@ -136,11 +149,12 @@ def _as_one(source: GivenSource, host: HostRead, run: HostRun, given: SymbolValu
     if stages is None or not _are_known(stages, [buffers[one].size for one in own], numbers, run.machine):
         return None
     arrays = [_array(steps, buffers[one], one) for one in outer]
-    run.machine.usual |= {name: value for name, value in given.items() if name in numbers}
+    run.machine.usual |= {name: value for name, value in given.values.items() if name in numbers}
     taken = {one.name for one in arrays}
     figures = [_number(run.machine, name, real, taken) for name, real in numbers.items()]
     passed: list[Value] = [Pointer(buffers[one], ZERO, buffers[one].element) for one in outer]
-    passed += [Term("symbol", (name,), real) for name, real in numbers.items()]
+    made_of = {name: term for name, term in given.made.items() if terms.symbols(term) <= {*numbers}}
+    passed += [made_of.get(name, Term("symbol", (name,), real)) for name, real in numbers.items()]
     made = LaunchSteps(
         tuple(stages),
         {name: len(outer) + number for number, name in enumerate(numbers)},

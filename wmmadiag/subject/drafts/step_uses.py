@@ -24,6 +24,7 @@ class _Use:
 
     read: bool = False
     written: bool = False
+    written_first: bool = False  # as the kernel's code goes
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ def _note_step(step: Step, uses: Sequence[ParameterUse]) -> None:
             use = step.uses.setdefault(id(value.buffer), _Use())
             step.parameters.setdefault(id(value.buffer), parameter)
             # What is not followed may be done.
+            use.written_first |= len(members) == 1 and members[0].written_first
             known = bool(members) and all(one.pointer for one in members)
             use.read |= any(one.read or one.added for one in members) if known else True
             use.written |= any(one.written or one.added for one in members) if known else not parameter.const
@@ -84,8 +86,8 @@ def buffers_of(step: Step) -> Iterator[Buffer]:
 def handed_on(steps: Sequence[Step], buffers: Mapping[int, Buffer]) -> list[int]:
     """The buffers that a launch writes first and a later one reads, and that are no result of the last one.
 
-    What the host sets to zero before is written first, whatever is added to it; and so is what its name says is no
-    operand of anything.
+    What the host sets to zero before is written first, whatever is added to it; so is what its name says is no operand
+    of anything; and what its kernel reads behind a store of its own, that of the whole row as a rule.
     """
     last = {one for one, use in steps[-1].uses.items() if use.written}
     found = []
@@ -93,6 +95,7 @@ def handed_on(steps: Sequence[Step], buffers: Mapping[int, Buffer]) -> list[int]
         using = [step for step in steps if one in step.uses]
         first = using[0].uses[one]
         cleared = using[0].launch.contents.get(one, ("", None))[0] == "zero" or bool(role_remark(buffers[one].name))
+        cleared |= first.written_first
         for_later = first.written and (cleared or not first.read) and any(step.uses[one].read for step in using[1:])
         if for_later and one not in last:
             found.append(one)
