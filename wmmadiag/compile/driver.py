@@ -130,7 +130,9 @@ def source_tree(
     text: str, file_name: str, options: CompileOptions, tools: Toolchain, headers: Mapping[str, str] | None = None
 ) -> SourceTree:
     """The source with every header of the user's that it can include; `headers`: texts in place of files."""
-    return read_tree(text, file_name, options.include_paths, lambda name: is_provided(name, tools), headers)
+    return read_tree(
+        text, file_name, options.include_paths, lambda name: is_provided(name, tools), headers, options.own
+    )
 
 
 def source_key(tree: SourceTree, options: CompileOptions, tools: Toolchain, *purpose: str) -> str:

@@ -28,6 +28,7 @@ class CompileOptions:
         name_expressions: kernels to instantiate, e.g. "attn<64,64>" or "ns::attn<float>".
         debug: compile with `-G` (no optimisation).
         extra: raw compiler options, appended last.
+        own: headers, by absolute path, that are the user's although only an include path leads to them.
         precompiled: a folder in which NVRTC may keep precompiled headers for the next compilation in this process;
             the PTX is the same either way.
 
@@ -42,6 +43,7 @@ class CompileOptions:
     name_expressions: tuple[str, ...] = ()
     debug: bool = False
     extra: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     precompiled: Path | None = None
 
     def __post_init__(self) -> None:
@@ -98,4 +100,6 @@ class CompileOptions:
             *self.name_expressions,
             "extra",
             *self.extra,
+            "own",
+            *self.own,
         )

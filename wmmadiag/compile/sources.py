@@ -110,6 +110,7 @@ class _SourceReader:
     replaced: Mapping[str, str]
     home: str
     root_key: str
+    own: frozenset[str]
     headers: dict[str, SourceFile] = field(default_factory=dict)
     outside: dict[str, SourceFile] = field(default_factory=dict)
     targets: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -161,7 +162,8 @@ class _SourceReader:
             path, key, nearby = found
             self.targets[file.key, one.start] = key
             if key not in self.headers and key not in self.outside and key != self.root_key:
-                yield self._read(path, key, file.own and (nearby or key.startswith(self.home)), file.name), path.parent
+                own = key in self.own or (file.own and (nearby or key.startswith(self.home)))
+                yield self._read(path, key, own, file.name), path.parent
 
     def name_unnamed(self, files: Sequence[SourceFile]) -> None:
         """Look at the `#include` that take their names from macros: those that can lead to none of the user's files are
@@ -203,11 +205,13 @@ def read_tree(
     include_paths: Iterable[Path],
     is_provided: Callable[[str], bool],
     replaced: Mapping[str, str] | None = None,
+    own: Iterable[str] = (),
 ) -> SourceTree:
     """Read every header that `text`, under the name `file_name`, can include.
 
     `is_provided(name)`: whether a stub or a CUDA header of that name stands in for `<name>`. `replaced`: absolute path
-    of a header → the text to take in place of the file's.
+    of a header → the text to take in place of the file's. `own`: absolute paths of headers that are the user's wherever
+    they lie.
 
     Raises:
         ConfigurationError: a header cannot be read.
@@ -215,7 +219,8 @@ def read_tree(
     path = Path(file_name)
     key = path.resolve()
     root = SourceFile(key.as_posix(), file_name, text.encode("utf-8", "surrogateescape"))
-    reader = _SourceReader(tuple(include_paths), is_provided, replaced or {}, f"{key.parent.as_posix()}/", root.key)
+    home = f"{key.parent.as_posix()}/"
+    reader = _SourceReader(tuple(include_paths), is_provided, replaced or {}, home, root.key, frozenset(own))
     queue: list[tuple[SourceFile, Path]] = [(root, path.parent)]
     while queue:
         file, folder = queue.pop(0)

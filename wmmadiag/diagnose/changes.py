@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -49,6 +49,21 @@ def together(one: Change, other: Change) -> Change:
     """Two changes as one, whose text is compiled on its own."""
     note = f"{one.note}; {other.note}"
     return Change("two changes", (*one.edits, *other.edits), "static", one.role, note)
+
+
+def without(change: Change, earlier: Change) -> Change | None:
+    """A change of what an earlier one made, as one of the text before that; None where both are of the same bytes."""
+    made = []
+    for edit in change.edits:
+        moved = 0
+        for one in sorted((one for one in earlier.edits if one.file == edit.file), key=lambda one: one.start):
+            begin, length = one.start + moved, len(one.text.encode())  # in the text that it made
+            if edit.start >= begin + length:
+                moved += length - (one.end - one.start)
+            elif edit.end > begin:
+                return None
+        made.append(replace(edit, start=edit.start - moved, end=edit.end - moved))
+    return replace(change, edits=tuple(made))
 
 
 Texts = Mapping[str, bytes]

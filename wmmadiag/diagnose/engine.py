@@ -15,6 +15,7 @@ from wmmadiag.diagnose.describe import described, so_far
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
 from wmmadiag.diagnose.evidence import asked_of, clean, traced
 from wmmadiag.diagnose.examined import Examined
+from wmmadiag.diagnose.library_headers import before_headers, with_headers
 from wmmadiag.diagnose.mending import look_for_mends
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.telling import most_telling
@@ -80,6 +81,11 @@ def diagnose_card(
         bench = case_bench(card, one.name, arch, backend, checks, seed, inputs, compiler)
         examined = examine(bench, names, used, threads, tell)
         if examined.failing is not None:
+            wider = with_headers(examined) if examined.in_vain else None
+            if wider is not None:
+                tell("nothing in the user's own files mends it: looking at headers of include paths")
+                bench = case_bench(wider, one.name, arch, backend, checks, seed, inputs, compiler)
+                examined = examine(bench, names, used, threads, tell)
             break
     assert examined is not None
     bench = examined.bench
@@ -140,6 +146,8 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
     found.ledger, found.ahead = Ledger(effort), ahead
     found.traced, found.untraced = traced(bench, baseline[failing.name])
     with _told_if_interrupted(found):
+        if not bench.card.own_headers:
+            found.ledger = Ledger(before_headers(found, effort))
         try:
             look_for_mends(found, cases, threads, tell)
         finally:

@@ -40,6 +40,11 @@ class Examined:
     problem: str = ""  # why nothing could be tried, or ""
 
     @property
+    def in_vain(self) -> bool:
+        """Whether changes were tried, and none mends all that fails."""
+        return bool(self.ledger.tried) and not any(one.right for one in self.answers)
+
+    @property
     def assumed(self) -> tuple[str, ...]:
         """What the card assumes; where all that fails may be right in what it leaves open, not that."""
         failing = [run for run in self.baseline.values() if not run.passed]

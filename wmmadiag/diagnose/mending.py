@@ -12,6 +12,7 @@ from wmmadiag.compile.languages import is_c_family
 from wmmadiag.diagnose.bases import Base, Progress, behind, confirmed_from, further, keeping, partly_right
 from wmmadiag.diagnose.by_checks import by_checks
 from wmmadiag.diagnose.certain import is_certain
+from wmmadiag.diagnose.changes import Change, without
 from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.hunt import Hunt
@@ -99,9 +100,24 @@ def _one_alone(hunt: Hunt) -> None:
     """Where several changes mend together: one that does so alone is simpler, and where all are of values, a number."""
     found = hunt.found
     several = [*(one.ranked.change for one in found.steps), found.answers[0].tried.ranked.change]
+    alone = _last_alone(hunt, found.answers[0].tried)
+    if alone and hunt.confirm(alone):
+        return
     beside = rivals_of(found, hunt.base, hunt.sources, hunt.order, hunt.tried)
     if not hunt.confirm(beside) and {name_of(one).id for one in several} == {"value"}:
         _solved(hunt)
+
+
+def _last_alone(hunt: Hunt, last: Tried) -> list[Tried]:
+    """The last one of several changes, tried in the source as it stands: what the others mend it may mend as well."""
+    change: Change | None = last.ranked.change
+    for step in reversed(hunt.found.steps):
+        change = without(change, step.ranked.change) if change is not None else None
+    if change is None or any(one.ranked.change == change for one in hunt.tried):
+        return []
+    outcomes = hunt.base.trials.try_batch([change])
+    hunt.found.ledger.note(outcomes)
+    return [Tried(replace(last.ranked, change=change), outcomes[0])]
 
 
 def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> Hunt:

@@ -101,7 +101,7 @@ def first_difference(
             found = _at_line(one, two, block, line, shift, extents)
             if found is not None:
                 return found
-        for line in two.order.get(block, ()):
+        for line in () if one.died else two.order.get(block, ()):
             back = shift.back(line)
             if back is None or (back not in one.events.get(block, {}) and back not in one.barriers.get(block, {})):
                 place = replace(two.places[line], line=(back or shift.nearest(line))[1], column=0)
@@ -114,9 +114,11 @@ def _at_line(one: Watch, two: Watch, block: int, line: Line, shift: LineShift, e
     mine, theirs = one.events.get(block, {}).get(line, []), two.events.get(block, {}).get(there, []) if there else []
     place = one.places[line]
     if mine or theirs:
-        found = _accesses(mine, theirs, block, place, extents)
+        found = _accesses(mine, theirs, block, place, extents, died=one.died)
         if found is not None:
             return found
+    if one.died:
+        return None  # it would have waited more often
     waits, further = one.barriers.get(block, {}).get(line, []), two.barriers.get(block, {}).get(there or line, [])
     if there is not None and sorted(waits) != sorted(further):
         return Difference("barrier", place, block, -1, _times(len(waits)), _times(len(further)))
@@ -124,9 +126,13 @@ def _at_line(one: Watch, two: Watch, block: int, line: Line, shift: LineShift, e
 
 
 def _accesses(
-    mine: Sequence[Event], theirs: Sequence[Event], block: int, place: Place, extents: _Both
+    mine: Sequence[Event], theirs: Sequence[Event], block: int, place: Place, extents: _Both, *, died: bool = False
 ) -> Difference | None:
-    """The first event of a warp that differs between two lists of one line."""
+    """The first event of a warp that differs between two lists of one line.
+
+    Args:
+        died: whether an access ended the first run, after which it would have made others.
+    """
     warps = dict.fromkeys([event[0] for event in (*mine, *theirs)])
     for warp in warps:
         ours = [event[1:] for event in mine if event[0] == warp]
@@ -137,6 +143,8 @@ def _accesses(
             if number < min(len(ours), len(other)) and _same(ours[number], other[number], extents):
                 continue
             first = ours[number] if number < len(ours) else None
+            if first is None and died:
+                break
             second = other[number] if number < len(other) else None
             event = first or second
             assert event is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import difflib
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from wmmadiag.csource.tree import Source
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind, lanes_of
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import KernelFault, WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.place import Place, own_place
 from wmmadiag.subject.binding import BoundCase, bind
@@ -51,6 +50,7 @@ class Watch:
     places: dict[Line, Place] = field(default_factory=dict)
     count: int = 0
     arrays: tuple[int, ...] = ()  # where those in global memory begin
+    died: bool = False  # whether an access ended the run: what it did is the beginning of what it would have done
 
     @property
     def cut(self) -> bool:
@@ -124,8 +124,12 @@ def watched(case: BoundCase, kernel: EmulatedKernel, blocks: Sequence[int]) -> W
     """Run a case, and listen to some of its blocks; what it did before it died is kept."""
     arrays = tuple(one.start for one in kernel.memory(case.launch)[1] if one.space == "global" and one.size)
     watch = Watch(kernel, frozenset(blocks), arrays=arrays)
-    with contextlib.suppress(WmmadiagError):
+    try:
         kernel.observed(case.launch, watch)
+    except KernelFault as fault:
+        watch.died = fault.address is not None
+    except WmmadiagError:
+        pass
     return watch
 
 

@@ -128,6 +128,8 @@ class TrialLaunch:
         rules: per element.
         strays_pass: whether accesses outside of all arrays, and such as are not aligned, read zeros or what lies there,
             or are lost, in place of ending the run.
+        local_unaligned: whether local memory is read and written at any address: what a compiler in haste leaves there
+            was in registers.
         addresses: of the arrays, where they are no arguments of the first launch: by the indices of `items`.
 
     Raises:
@@ -142,6 +144,7 @@ class TrialLaunch:
         rules: ElementRules,
         *,
         strays_pass: bool = False,
+        local_unaligned: bool = False,
         addresses: Mapping[int, int] | None = None,
     ) -> None:
         placed = [_placed(one, selector) for one in stages]
@@ -157,6 +160,7 @@ class TrialLaunch:
             options.poison,
             options.register_poison,
             strays_pass,
+            local_unaligned,
             [(starts[one.argument], one.type, one.element, one.poison is not None, one.poison or 0) for one in items],
             *(np.ascontiguousarray(one) for one in (rules.value, rules.bound, rules.accepted, rules.wrong)),
             [regions for _, regions in placed],

@@ -197,7 +197,8 @@ class Card:
     alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may; `answered`: the
     questions of the operation that it has answered. `assumed`: what was taken from the source alone and changes the
     meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote; `text`: of
-    one by formulas in comments of its source, which nobody wrote either.
+    one by formulas in comments of its source, which nobody wrote either. `own_headers`: by absolute path, that are
+    looked at as the source is, though only an include path leads to them.
     """
 
     name: str
@@ -213,6 +214,7 @@ class Card:
     variants: tuple[Variant, ...] = ()
     include_paths: tuple[Path, ...] = ()
     std: str = "c++17"
+    own_headers: tuple[str, ...] = ()
     symbols: Mapping[str, Expression] = field(default_factory=dict)
     inputs: str = ""
     seed: int = 0

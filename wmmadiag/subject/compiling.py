@@ -29,6 +29,7 @@ def options_of(card: Card, arch: str, entries: Sequence[str], macros: Mapping[st
         macros={name: value or None for name, value in macros.items()},
         include_paths=card.include_paths,
         std=card.std,
+        own=card.own_headers,
         name_expressions=tuple(one for one in entries if "<" in one),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
 from wmmadiag.compile.diagnostics import Diagnostic
@@ -17,7 +17,7 @@ _FOLLOWS = "<error-type>"
 """In a message that follows from another one: it is about what could not be declared."""
 _ALONE = re.compile(r"As<(?P<original>.*), <error-type>, (?P<number>\d+)U?>")
 """Of an alternative that is an error by itself, in place of something that is none."""
-_NUMBER = re.compile(r"As<.*, (\d+)U?>")
+_NUMBER = re.compile(r", (\d+)U?$")
 """The change that a message is about, wherever it says to be: in a macro's argument, where the macro is used."""
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _QUOTED = re.compile(r'"([^"]*)"')
@@ -53,8 +53,8 @@ def blame(errors: Sequence[Diagnostic], schemata: Schemata, texts: Texts) -> Bla
         if place is None:
             continue
         error, lines = replace(error, place=place), schemata.lines[place.file]
-        number = _NUMBER.search(error.message)
-        key = int(number[1]) if number is not None else lines.own.get(error.place.line)
+        key = _number(error.message, schemata.changes)
+        key = lines.own.get(error.place.line) if key is None else key
         if _FOLLOWS in error.message:
             message = _also_undefined(error, lines.stands.get(error.place.line), unknown)
             if key is not None and message:
@@ -80,6 +80,22 @@ def blame(errors: Sequence[Diagnostic], schemata: Schemata, texts: Texts) -> Bla
         found.suspects = directives or _naming(errors, schemata, texts)
     found.other_type -= found.refused.keys()
     return found
+
+
+def _number(message: str, changes: Container[int]) -> int | None:
+    """The number of the change that a message names by the type of its alternative, `As<T, 12>`; None for none.
+
+    T may be a template with numbers of its own, and so may whatever else the message names.
+    """
+    start, depth = message.find("As<"), 0
+    if start < 0:
+        return None
+    for at in range(start, len(message)):
+        depth += (message[at] == "<") - (message[at] == ">" and message[at - 1] != "-")
+        if depth == 0 and message[at] == ">":
+            number = _NUMBER.search(message, start, at)
+            return int(number[1]) if number is not None and int(number[1]) in changes else None
+    return None
 
 
 def _given(place: Place, schemata: Schemata, texts: Texts) -> set[int]:

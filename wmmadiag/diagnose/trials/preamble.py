@@ -27,6 +27,7 @@ def preamble(tree: SourceTree, provided: Callable[[str], bool]) -> bytes:
         provided: whether a CUDA header of a name, or what stands in for one, is there.
     """
     found: dict[bytes, None] = {}
+    leading = _leading_to_own(tree)
 
     def read(file: SourceFile) -> None:
         opened = _conditions(file.data)
@@ -34,17 +35,30 @@ def preamble(tree: SourceTree, provided: Callable[[str], bool]) -> bytes:
             if one.name != "include" or any(group.start < one.start < group.end for group in opened):
                 continue
             key = tree.targets.get((file.key, one.start))
-            if key is not None and key in tree.outside:
+            if key is not None and key in tree.outside and key not in leading:
                 found[b'"' + key.encode("utf-8", "surrogateescape") + b'"'] = None
             elif key is not None and key not in done:
                 done.add(key)
-                read(tree.headers[key])
+                read(tree.headers.get(key) or tree.outside[key])
             elif key is None and one.argument[:1] in ("<", '"') and provided(one.argument[1:-1]):
                 found[f"<{one.argument[1:-1]}>".encode()] = None
 
     done = {tree.root.key}
     read(tree.root)
     return b"".join(b"#include " + one + b"\n" for one in found)
+
+
+def _leading_to_own(tree: SourceTree) -> set[str]:
+    """The headers of search paths that include one of the user's, themselves or through others."""
+    includers: dict[str, list[str]] = {}
+    for (file, _), target in tree.targets.items():
+        includers.setdefault(target, []).append(file)
+    found, waiting = set[str](), list(tree.headers)
+    while waiting:
+        new = [one for one in includers.get(waiting.pop(), ()) if one not in found]
+        found.update(new)
+        waiting += new
+    return found & tree.outside.keys()
 
 
 def unguarded(tree: SourceTree) -> list[ByteEdit]:

@@ -77,6 +77,7 @@ class TrialBench:
         self._looked: dict[int, TrialResult] = {}  # by how many blocks of it
         self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
         self._passing = False  # whether accesses that belong nowhere pass, and are counted
+        self._hasty = False  # whether local memory may be read and written at any address
         self._begin()
 
     def _begin(self) -> None:
@@ -84,11 +85,13 @@ class TrialBench:
         own = self._programs.own()
         launch = self._launch(own.kernels)
         base = launch.base(self.setting.budget)
-        if base.result.fault in STRAYS:  # what comes after it tells more of a change than that there is still one
+        dies_of = base.result.fault
+        if dies_of in STRAYS:  # what comes after it tells more of a change than that there is still one
             self._passing = True
             launch = self._launch(own.kernels)
             base = launch.base(self.setting.budget)
         self.reference: TrialResult = base.result
+        self._hasty = dies_of != "misaligned"
         if base.wrong.size:
             self._wrong = base.wrong
             self.reference = replace(base.result, mended=0, broken=0)
@@ -395,5 +398,5 @@ class TrialBench:
         rules = ElementRules(self._expected.value, self._expected.bound, self._expected.accepted, self._wrong)
         return TrialLaunch(
             self._stages.of(kernels, launch), SELECTOR, self._expected.arrays, rules,
-            strays_pass=self._passing, addresses=self._stages.addresses,
+            strays_pass=self._passing, local_unaligned=self._hasty, addresses=self._stages.addresses,
         )  # fmt: skip

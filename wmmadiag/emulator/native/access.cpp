@@ -88,11 +88,12 @@ Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& address
             const auto lane = static_cast<unsigned>(std::countr_zero(m));
             const auto a = addresses.lane[lane];
             if ((a & (alignment - 1)) == 0) continue;
+            const auto where = space == Space::generic ? space_of(a) : space;
+            if (where == Space::local && warp.block().shared().local_unaligned) continue;
             if (warp.block().shared().strays_pass && !(read && write)) {  // an atomic operation has nowhere to be done
                 warp.block().count_stray();
                 continue;
             }
-            const auto where = space == Space::generic ? space_of(a) : space;
             return warp.fail_access(FaultKind::misaligned, lane, where, space == where ? a : a - window_of(where), alignment, write);
         }
     }

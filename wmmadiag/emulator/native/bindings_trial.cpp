@@ -54,8 +54,8 @@ using StageRow = std::tuple<const LoadedProgram*, std::array<std::uint32_t, 3>, 
                             std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>>;
 
 PyTrials trials(const Engine& engine, const std::vector<StageRow>& stages, std::uint32_t poison, std::uint32_t register_poison, bool strays_pass,
-                const std::vector<ArrayRow>& arrays, const Array<double>& value, const Array<double>& bound, const Array<std::uint8_t>& accepted,
-                const Array<std::uint8_t>& wrong, nb::object memory) {
+                bool local_unaligned, const std::vector<ArrayRow>& arrays, const Array<double>& value, const Array<double>& bound,
+                const Array<std::uint8_t>& accepted, const Array<std::uint8_t>& wrong, nb::object memory) {
     TrialSetup setup;
     std::vector<LoadedProgram> programs;
     for (const auto& [program, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, patience, selector, cleared] : stages) {
@@ -69,6 +69,7 @@ PyTrials trials(const Engine& engine, const std::vector<StageRow>& stages, std::
         setup.stages.push_back(std::move(stage));
     }
     setup.strays_pass = strays_pass;
+    setup.local_unaligned = local_unaligned;
     for (const auto& [base, type, element, poisoned, bits] : arrays) setup.arrays.push_back({base, type_from(type), copied(element), poisoned, bits});
     setup.expected = {copied(value), copied(bound), copied(accepted), copied(wrong)};
     setup.expected.scale = scale_of(setup.expected.value);
@@ -120,8 +121,8 @@ void bind_trials(nb::module_& m) {
         .def(
             "adopt", [](PyTrials& self, const PyTrials& other) { return self.trials->adopt(*other.trials); }, "other"_a)
         .def("run", &run_all, "selectors"_a, "times"_a, "slack"_a, "budget"_a, "looks"_a, "threads"_a);
-    m.def("trials", &trials, "engine"_a, "stages"_a, "poison"_a, "register_poison"_a, "strays_pass"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a,
-          "wrong"_a, "memory"_a);
+    m.def("trials", &trials, "engine"_a, "stages"_a, "poison"_a, "register_poison"_a, "strays_pass"_a, "local_unaligned"_a, "arrays"_a, "value"_a,
+          "bound"_a, "accepted"_a, "wrong"_a, "memory"_a);
 }
 
 }  // namespace wmmadiag

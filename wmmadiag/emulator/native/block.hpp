@@ -67,6 +67,7 @@ struct Shared {
     std::vector<std::int64_t> check_table;  // what a check needs from Python; its own format
     bool tracking = false;                  // several threads: note who wrote where
     bool strays_pass = false;               // an access that belongs nowhere reads zeros, or is lost, and is counted
+    bool local_unaligned = false;           // local memory is read and written at any address
     std::atomic<bool> stop{false};          // interrupted, or another block ended the run
     std::atomic<bool> order_matters{false};
 };

@@ -57,7 +57,8 @@ struct TrialSetup {
     // Launched one after the other. Regions at the same device address with the same memory are one; judged arrays are in some of the
     // first's.
     std::vector<TrialStage> stages;
-    bool strays_pass = false;  // accesses that belong nowhere read zeros, or are lost, and are counted, in place of ending the run
+    bool strays_pass = false;      // accesses that belong nowhere read zeros, or are lost, and are counted, in place of ending the run
+    bool local_unaligned = false;  // what a compiler in haste leaves in local memory was in registers, which lie nowhere
     std::vector<JudgedArray> arrays;
     Expected expected;
 };

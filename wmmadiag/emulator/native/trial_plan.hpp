@@ -44,11 +44,12 @@ struct Plan {
 
 // A stage in one thread's memory.
 struct Launched {
-    explicit Launched(const TrialStage& of, std::vector<Region> regions, bool strays_pass) : stage(of), memory(std::move(regions)) {
+    explicit Launched(const TrialStage& of, std::vector<Region> regions, const TrialSetup& setup) : stage(of), memory(std::move(regions)) {
         shared.program = of.request.program;
         shared.spec = of.request.spec;
         shared.memory = &memory;
-        shared.strays_pass = strays_pass;
+        shared.strays_pass = setup.strays_pass;
+        shared.local_unaligned = setup.local_unaligned;
         warps = of.request.spec.warps();
     }
 

@@ -24,7 +24,7 @@ public:
         for (std::size_t s = 0; s < plan.setup.stages.size(); ++s) {
             std::vector<Region> regions;
             for (const auto p : plan.parts_of[s]) regions.push_back(own_[p]);
-            launches_.push_back(std::make_unique<Launched>(plan.setup.stages[s], std::move(regions), plan.setup.strays_pass));
+            launches_.push_back(std::make_unique<Launched>(plan.setup.stages[s], std::move(regions), plan.setup));
             for (const auto p : plan.parts_of[s])
                 if (own_[p].writable) launches_.back()->memory.find(own_[p].base)->touched = &touched_[p];
             blocks_ += plan.setup.stages[s].request.spec.grid.count();
