@@ -37,6 +37,7 @@ class _Trials:
         self.texts = {FILE: b"int a;\n" * 2000}
         self.wrong_before = 64
         self.strays_before = 0
+        self.cost_apart = 6.0
         self.case = SimpleNamespace(name="small")
 
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1, defers: bool = False) -> list[Outcome]:
@@ -112,6 +113,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             suspects=(),
             helps=(),
             pairs={},
+            passed_over=0,
             steps=kept[:-1],
             answers=answers,
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.rivals import _nearby, rivals_of
+from wmmadiag.diagnose.rivals import _nearby, _tried, rivals_of
+from wmmadiag.diagnose.trials.outcomes import Outcome
 
 TEXT = b"""__device__ int row_of(int lane) {
     return lane / 4;
@@ -54,11 +57,39 @@ def test_what_does_the_same_elsewhere_is_tried_once() -> None:
     assert lines(one(5, "mends"), [one(7, "mends")]) == [7]
 
 
+class _Trials:
+    """Answers for changes; those whose note says so turn out to need a compilation of their own."""
+
+    def __init__(self, cost_apart: float = 6.0) -> None:
+        self.cost_apart, self.asked = cost_apart, list[str]()
+
+    def try_batch(self, changes: Sequence[Change], *, defers: bool = False) -> list[Outcome]:
+        self.asked += [one.note for one in changes]
+        return [
+            Outcome(one, "deferred" if defers and one.note.startswith("apart") and self.cost_apart > 6 else "same", 64)
+            for one in changes
+        ]
+
+
+def test_of_rivals_that_are_a_dear_compilation_each_as_many_are_tried_as_are_worth_it() -> None:
+    def static(note: str) -> Ranked:
+        ranked = one(5, note)
+        return replace(ranked, change=replace(ranked.change, kind="static"))
+
+    some = [static("type"), one(6, "apart 1"), one(7), static("size"), one(8, "apart 2"), static("layout")]
+    for cost, tried, over in ((6.0, 6, 0), (400.0, 4, 2), (2000.0, 1, 5)):
+        ledger = SimpleNamespace(note=lambda _: None)
+        found: Any = SimpleNamespace(ledger=ledger, passed_over=0)
+        base: Any = SimpleNamespace(trials=_Trials(cost))
+        assert (len(_tried(found, base, some)), found.passed_over) == (tried, over)
+
+
 def test_beside_two_that_mend_together_only_the_likelier_changes_are_tried() -> None:
     ledger = SimpleNamespace(spent=False, effort=SimpleNamespace(wider=1), note=len)  # a second round needs more
     mends = SimpleNamespace(tried=SimpleNamespace(ranked=one(5, "mends")))
-    found: Any = SimpleNamespace(ledger=ledger, steps=[SimpleNamespace(ranked=one(8, "helps"))], answers=[mends])
-    base: Any = SimpleNamespace(run=SimpleNamespace(findings=[]), trials=SimpleNamespace(try_batch=list))
+    steps = [SimpleNamespace(ranked=one(8, "helps"))]
+    found: Any = SimpleNamespace(ledger=ledger, steps=steps, answers=[mends], passed_over=0)
+    base: Any = SimpleNamespace(run=SimpleNamespace(findings=[]), trials=_Trials())
     known: Any = SimpleNamespace(ranked=one(6))
     rest = rivals_of(found, base, {"k.cu": parse(TEXT, "k.cu")}, [one(7), one(6), one(6, "also"), one(4)], [known])
     assert [(each.ranked.line[1], each.ranked.change.note) for each in rest] == [(7, "other"), (6, "also")]

@@ -87,6 +87,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield f"it is wrong in {where}, which no case asks for"
     if best.frail:
         yield best.frail
+    if found.passed_over:
+        yield f"{found.passed_over:,} changes beside it were not tried, as each takes a compilation of its own"
     if best.unfit:
         yield f"it is wrong in {best.unfit}, which no case asks for"
     yield from best.waste

@@ -24,6 +24,8 @@ _NEAREST = 4
 """Changes that mend the case, of which rivals are looked for nearby."""
 _RIVALS, _SAME = 256, 16
 """How many of these are tried at most, and of those that do the same elsewhere."""
+_APART = 1536.0
+"""What those that are a compilation of their own each may cost, in changes that share a program."""
 _MEETING = 2560
 """How many of those that meet in memory."""
 
@@ -79,9 +81,22 @@ def rivals_in_memory(
 
 
 def _tried(found: Examined, base: Base, some: Sequence[Ranked]) -> list[Tried]:
-    outcomes = base.trials.try_batch([one.change for one in some])
-    found.ledger.note(outcomes)
-    return [Tried(one, outcome) for one, outcome in zip(some, outcomes, strict=True)]
+    """What comes of some changes; of those that are a compilation of their own each, no more than are worth it."""
+    most = int(_APART / base.trials.cost_apart)
+    static = [one for one in some if one.change.kind == "static"]
+    left = {one.change for one in static[most:]}
+    together = [one for one in some if one.change not in left]
+    outcomes = base.trials.try_batch([one.change for one in together], defers=True)
+    tried = [Tried(one, outcome) for one, outcome in zip(together, outcomes, strict=True)]
+    deferred = [one.ranked for one in tried if one.deferred]
+    again = deferred[: max(0, most - len(static))]
+    tried = [one for one in tried if not one.deferred]
+    if again:
+        outcomes = base.trials.try_batch([one.change for one in again])
+        tried += [Tried(one, outcome) for one, outcome in zip(again, outcomes, strict=True)]
+    found.passed_over += len(left) + len(deferred) - len(again)
+    found.ledger.note([one.outcome for one in tried])
+    return tried
 
 
 def _nearby(
