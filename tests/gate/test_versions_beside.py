@@ -26,11 +26,11 @@ void forward(float* out, const float* inp, int M, int N) { softmax<<<(M + 63) / 
 """
 
 
-def _outcomes(path: Path, unfit: str) -> list[TaskOutcome]:
+def _outcomes(path: Path, unfit: str, name: str = "other") -> list[TaskOutcome]:
     """Of a right softmax, beside which a kernel stands that is asked about."""
     path.write_text(SOFTMAX)
     task = Task(path, None, options={})
-    right = TaskOutcome(task, replace(check(path), beside=("other",)))
+    right = TaskOutcome(task, replace(check(path), beside=(name,)))
     assert right.report is not None
     assert right.report.status == "passed"
     error = f"{path}: 'other': what should the kernel compute?\nnext: say so"
@@ -46,7 +46,7 @@ def test_what_is_near_the_operation_of_a_right_one_is_asked_about(tmp_path: Path
     assert other.doubted
     *_, clause, hint = other.error.splitlines()
     assert (clause.strip(), hint) == (
-        "softmax is right as softmax, of which this one is near: it may be another version, and wrong",
+        "softmax is right, of which this one seems to be another version: it may be wrong",
         "next: say so",
     )
 
@@ -69,4 +69,10 @@ def test_three_versions_of_attention_are_right_and_one_that_is_broken_is_asked_a
     (tmp_path / ATTENTION.name).write_text(ATTENTION.read_text("utf-8").replace("                sum *= corr;\n", ""))
     assert main(["check", str(tmp_path / ATTENTION.name), "--no-main"]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "attention_forward3 is right as attention, of which this one is near" in said
+    assert "is right, of which this one seems to be another version" in said, said
+
+
+def test_what_is_called_as_a_right_one_but_for_a_number_is_asked_about(tmp_path: Path) -> None:
+    assert [one.doubted for one in _outcomes(tmp_path / "softmax.cu", "", name="softmax2")] == [False, True]
+    assert [one.doubted for one in _outcomes(tmp_path / "softmax.cu", "", name="softmax_sum")] == [False]
+    assert [one.doubted for one in _outcomes(tmp_path / "softmax.cu", "", name="softmax<2>")] == [False]

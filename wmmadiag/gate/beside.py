@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ MOST_INSTANTIATIONS = 4
 PATIENCE = 100.0
 """Seconds that kernels which nobody named may take; those that are left then are named."""
 
+_NUMBER = re.compile(r"\d+")
 _OF_ONE_LAUNCH = ("grid", "block", "shared", "symbols")
 _OF_ONE_KERNEL = ("computes", *_OF_ONE_LAUNCH)
 """Options that are said of one kernel, and of no other."""
@@ -49,21 +51,33 @@ def with_those_beside(outcome: TaskOutcome, run: RunTask) -> Iterator[TaskOutcom
 def _doubted(outcomes: Sequence[TaskOutcome]) -> list[TaskOutcome]:
     """The outcomes, with the question made plainer where a kernel seems to be another version of one that is right.
 
-    Versions of one thing agree: one that runs, and is right in no reading of what the other one computes, may be wrong.
+    Versions of one thing agree: what is near the operation of a right one, or is called as that one but for a number,
+    and is right in no reading, may be wrong.
     """
-    right = {one.report.operation: one for one in reversed(outcomes) if one.report and one.report.status == "passed"}
+    right = [(_shown(one), one.report.operation) for one in outcomes if one.report and one.report.status == "passed"]
     made = []
     for one in outcomes:
-        beside = right.get(one.unfit)
-        if beside is not None and one.beside and beside.report is not None:
-            named = beside.report.compiled[0].entry if beside.report.compiled else "another kernel of the source"
+        named = next((name for name, operation in right if _is_version(one, name, operation)), "")
+        if named:
             said, _, hint = one.error.rpartition("\nnext: ")
-            clause = (
-                f"  {named} is right as {one.unfit}, of which this one is near: it may be another version, and wrong"
-            )
+            clause = f"  {named} is right, of which this one seems to be another version: it may be wrong"
             one = replace(one, error=f"{said}\n{clause}\nnext: {hint}" if said else f"{hint}\n{clause}", doubted=True)
         made.append(one)
     return made
+
+
+def _shown(outcome: TaskOutcome) -> str:
+    """The kernel that a report is about, or the function that launches several."""
+    compiled = outcome.report.compiled if outcome.report is not None else ()
+    return compiled[0].entry if compiled else str(outcome.task.options.get("entry") or "")
+
+
+def _is_version(outcome: TaskOutcome, name: str, operation: str) -> bool:
+    if not outcome.beside or not outcome.asked:
+        return False
+    own, other = (one.partition("<")[0] for one in (_entry(outcome), name))
+    called_so = own != other and _NUMBER.sub("", own) == _NUMBER.sub("", other)
+    return called_so or outcome.unfit == operation
 
 
 def _kernels(outcome: TaskOutcome, run: RunTask) -> list[TaskOutcome]:
