@@ -37,6 +37,7 @@ def launch_of(
     element: NDArray[Any] | None = None,
     others: tuple[NDArray[Any], ...] = (),
     strays_pass: bool = False,
+    local_unaligned: bool = False,
 ) -> TrialLaunch:
     """A kernel that writes u32 items to its first array, judged exactly."""
     array = np.full(ITEMS, 0xA5A5A5A5, np.uint32) if start is None else start
@@ -49,7 +50,9 @@ def launch_of(
     items = [JudgedItems(0, "u32", numbers, None)]
     items += [JudgedItems(i + 1, "u32", np.full(one.size, -1, np.int32), None) for i, one in enumerate(others)]
     rules = ElementRules(wanted.astype(np.float64), np.zeros(count), nothing, mask)
-    return TrialLaunch([StagedLaunch(made, launch)], "sel", items, rules, strays_pass=strays_pass)
+    return TrialLaunch(
+        [StagedLaunch(made, launch)], "sel", items, rules, strays_pass=strays_pass, local_unaligned=local_unaligned
+    )
 
 
 def tried(launch: TrialLaunch, *selectors: int, looks: int = 1, threads: int = 1) -> list[TrialResult]:
@@ -189,6 +192,32 @@ def test_what_is_written_nowhere_is_lost_and_read_nowhere_is_nought() -> None:
     ).base(0)
     # The last item's word begins a byte before the array's end, so that it is stray and not aligned.
     assert (base.result.end, base.result.wrong, base.result.strays) == ("finished", 0, 3 * ITEMS + 1)
+
+
+LOCAL = """
+.local .align 16 .b8 kept[48];
+mov.u32 %r2, %ctaid.x;
+mad.lo.u32 %r4, %r2, 32, %tid;
+mov.u64 %rd1, kept;
+setp.eq.u32 %p1, %r100, 1; @%p1 add.u64 %rd1, %rd1, 40;  // 1: beyond its end
+st.local.v4.u32 [%rd1+4], {%r2, %tid, %r4, %r2};
+ld.local.v2.u32 {%r6, %r5}, [%rd1+8];
+sub.u32 %r6, %r6, %tid;
+add.u32 %r5, %r5, %r6;
+st.global.u32 [%to], %r5;
+"""
+
+
+@pytest.mark.parametrize("strays_pass", [False, True])
+def test_local_memory_is_read_and_written_at_any_address_where_that_is_asked_for(strays_pass: bool) -> None:
+    # What a compiler in haste leaves in memory was in registers: 16 bytes of an array of floats lie anywhere.
+    strict = launch_of(LOCAL, INDEX)
+    assert strict.base(0).result.fault == "misaligned"
+    launch = launch_of(LOCAL, INDEX, strays_pass=strays_pass, local_unaligned=True)
+    base = launch.base(0)
+    assert (base.result.end, base.result.wrong, base.result.strays) == ("finished", 0, 0)
+    (beyond,) = tried(launch, 1, looks=0)
+    assert beyond.strays > 0 if strays_pass else beyond.fault == "out-of-bounds"
 
 
 def test_more_looks_find_a_block_that_is_mended() -> None:
