@@ -40,7 +40,7 @@ from wmmadiag.diagnose.operators.registry import changes_of
 
 FILE = "kernel.cu"
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ("wrong", "unseen", "public_style", "blind", *(f"blind{number}" for number in range(2, 49)))
+SETS = ("wrong", "unseen", "public_style", "blind", *(f"blind{number}" for number in range(2, 50)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ def note_facts(result: CardDraft, kernel: SourceKernel, meant: Meanings, spoken:
         if name in kernel.tiling.strides and argument.value.isidentifier():
             result.strides[argument.value] = max(kernel.tiling.strides[name], result.strides.get(argument.value, 0))
     _guards(result, kernel)
+    result.constant = kernel.fixed
     if kernel.launch is None:
         return
     own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *spoken}

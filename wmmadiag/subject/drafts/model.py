@@ -61,6 +61,8 @@ class CardDraft:
     # of what the assumptions are about that the host code itself shows: "operation", "storage", "sizes"
     stated: set[str] = field(default_factory=set)
     fixed: dict[str, str] = field(default_factory=dict)  # symbols that constants of the source determine
+    # host symbols that stay as they are: the kernel's own code names them, too
+    constant: frozenset[str] = frozenset()
     usual: dict[str, Number] = field(default_factory=dict)  # symbols with the values that host code gives them
     # conditions under which the host code makes the launch, over the card's symbols
     facts: list[tuple[Term, bool]] = field(default_factory=list)

@@ -88,7 +88,7 @@ def _in_other_shape(draft: CardDraft, given: Mapping[str, str], tile: int, batch
     blocks = [_blocks(draft, text, numbers) for text in draft.block]
     if None in blocks or any(numbers.get(name) != other.usual[name] for name in draft.varied):
         return {}
-    firm, threads = {*draft.fixed, *given}, int(math.prod(one for one in blocks if one is not None))
+    firm, threads = {*draft.fixed, *draft.constant, *given}, int(math.prod(one for one in blocks if one is not None))
     firm |= {*draft.grid}  # what has a block for each index lies beside no block's threads
     for symbol in [one for one in numbers if one in OPERATIONS[draft.operation].extents and one not in firm]:
         alike = next((group for group in draft.equal if symbol in group), {symbol}) & numbers.keys() - firm
@@ -125,7 +125,7 @@ def probed_sizes(draft: CardDraft, given: Mapping[str, str], *, tile: int, batch
     """One case of several such tiles, whose extents differ so that one is not taken for another."""
     name, values = [one for one in cases(draft, given, batched=batched) if one[0] not in UNUSUAL][-1]
     seen: set[str] = set()
-    firm = {*draft.fixed, *given, *(symbol for group in draft.equal for symbol in group)}
+    firm = {*draft.fixed, *draft.constant, *given, *(symbol for group in draft.equal for symbol in group)}
     firm |= unvaried(draft.operation)
     for symbol, value in values.items():
         number = int(value) if value.isdecimal() else 0
@@ -256,7 +256,7 @@ def _case(
     kinds = ("int",) if first else ("int", "count")
     counts = {symbol: int(text) for symbol, text in drafted.items() if parameters[symbol].kind in kinds}
     numbers |= counts
-    firm = set(draft.fixed) | set(given)
+    firm = {*draft.fixed, *draft.constant, *given}
     hold(draft, numbers, firm, draft.facts)
     if not first:
         hold(draft, numbers, firm, [*draft.facts, *of_several_units(draft)])
