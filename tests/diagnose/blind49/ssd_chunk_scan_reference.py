@@ -6,7 +6,7 @@ CHUNK = 64
 def chunk_scan(inputs, symbols):
     x, dt, bias, a = inputs["x"], inputs["dt"], inputs["dt_bias"], inputs["A"]
     b, c, states, d = inputs["B"], inputs["C"], inputs["states"], inputs["D"]
-    batch, length, heads, head_dim = x.shape
+    batch, length, heads, _ = x.shape
     group = heads // b.shape[2]
     step = np.log1p(np.exp(dt + bias))
     y = np.zeros_like(x)
