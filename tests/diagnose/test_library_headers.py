@@ -153,3 +153,20 @@ def test_a_change_of_what_an_earlier_one_made_is_told_of_the_text_before() -> No
     assert without(inside, first) is None
     before = change(edit(middle, "one", "uno"))
     assert without(before, first) == before
+
+
+@pytest.mark.parametrize(("count", "own"), [(20, True), (40, False)])
+def test_an_include_path_below_the_source_with_more_than_a_project_has_is_a_librarys(
+    tmp_path: Path, count: int, own: bool
+) -> None:
+    folder = tmp_path / "third_party"
+    folder.mkdir()
+    for number in range(count):
+        following = f"#include <h{number + 1}.cuh>\n" if number + 1 < count else ""
+        (folder / f"h{number}.cuh").write_text(f"#pragma once\n{following}", "utf-8")
+    (tmp_path / "near.cuh").write_text("#pragma once\n", "utf-8")
+    source = tmp_path / "k.cu"
+    tree = read_tree('#include "near.cuh"\n#include <h0.cuh>\n', str(source), [folder], lambda _: False)
+    assert len(tree.headers) == (count + 1 if own else 1)
+    assert len(tree.outside) == (0 if own else count)
+    assert [Path(one).name for one in tree.headers][0] == "near.cuh"

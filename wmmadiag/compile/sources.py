@@ -5,12 +5,14 @@ is resolved here, whatever the conditions around it, and handed over in memory u
 that this scan did not see therefore fails to compile and cannot go stale in the cache.
 
 Headers are of two sorts. The user's own stand beside the source, and are read as it is. Those that only an include
-path leads to are some library's, and are left whole.
+path leads to are some library's, and are left whole; so are those of a path below the source's folder that leads to
+more than a project has, as of a library that lies in it.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +33,7 @@ _CALLED = re.compile(r"([A-Za-z_]\w*)(?:\s*\((.*)\))?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASKS_INCLUDE = re.compile(r"__has_include\w*\s*\(")
 _MAX_BESIDE = 24
+_MAX_OWN = 32  # headers of one include path below the source's folder: more are a library's
 _MAX_FILES = 4000
 
 
@@ -111,6 +114,7 @@ class _SourceReader:
     home: str
     root_key: str
     own: frozenset[str]
+    libraries: tuple[str, ...] = ()
     headers: dict[str, SourceFile] = field(default_factory=dict)
     outside: dict[str, SourceFile] = field(default_factory=dict)
     targets: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -162,7 +166,8 @@ class _SourceReader:
             path, key, nearby = found
             self.targets[file.key, one.start] = key
             if key not in self.headers and key not in self.outside and key != self.root_key:
-                own = key in self.own or (file.own and (nearby or key.startswith(self.home)))
+                at_home = key.startswith(self.home) and not key.startswith(self.libraries)
+                own = key in self.own or (file.own and (nearby or at_home))
                 yield self._read(path, key, own, file.name), path.parent
 
     def name_unnamed(self, files: Sequence[SourceFile]) -> None:
@@ -219,12 +224,12 @@ def read_tree(
     path = Path(file_name)
     key = path.resolve()
     root = SourceFile(key.as_posix(), file_name, text.encode("utf-8", "surrogateescape"))
-    home = f"{key.parent.as_posix()}/"
-    reader = _SourceReader(tuple(include_paths), is_provided, replaced or {}, home, root.key, frozenset(own))
-    queue: list[tuple[SourceFile, Path]] = [(root, path.parent)]
-    while queue:
-        file, folder = queue.pop(0)
-        queue.extend(reader.scan(file, folder))
+    home, paths, named = f"{key.parent.as_posix()}/", tuple(include_paths), frozenset(own)
+    reader = _SourceReader(paths, is_provided, replaced or {}, home, root.key, named)
+    _read_all(reader, root, path.parent)
+    if libraries := _libraries(reader):
+        reader = _SourceReader(paths, is_provided, replaced or {}, home, root.key, named, libraries)
+        _read_all(reader, root, path.parent)
     reader.name_unnamed([root, *reader.headers.values(), *reader.outside.values()])
     return SourceTree(
         root,
@@ -235,6 +240,21 @@ def read_tree(
         tuple(reader.unresolved),
         reader.outside,
     )
+
+
+def _read_all(reader: _SourceReader, root: SourceFile, folder: Path) -> None:
+    queue: list[tuple[SourceFile, Path]] = [(root, folder)]
+    while queue:
+        file, folder = queue.pop(0)
+        queue.extend(reader.scan(file, folder))
+
+
+def _libraries(reader: _SourceReader) -> tuple[str, ...]:
+    """Include paths below the source's folder that lead to more headers than a project of its own has."""
+    roots = [f"{path.resolve().as_posix()}/" for path in reader.include_paths]
+    below = [root for root in roots if root.startswith(reader.home) and root != reader.home]
+    counts = Counter(next((root for root in below if key.startswith(root)), "") for key in reader.headers)
+    return tuple(root for root, count in counts.items() if root and count > _MAX_OWN)
 
 
 def _expansions(macro: lexical.Macro | None, arguments: str | None) -> list[str]:
