@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from wmmadiag.compile.languages import is_c_family
 from wmmadiag.diagnose.effort import EFFORTS, Effort
 from wmmadiag.diagnose.evidence import compiled_lines
 from wmmadiag.diagnose.examined import Examined
@@ -40,7 +41,7 @@ def _lines(found: Examined) -> Counter[str]:
     from wmmadiag.compile.toolchain import toolchain
 
     run, bench = found.run, found.bench
-    if run.compilation is None:
+    if run.compilation is None or not is_c_family(bench.source):
         return Counter()
     entries = rendered_entries(bench.card, found.case, bench.variant)
     options = options_of(bench.card, bench.arch, entries, rendered_macros(bench.card, found.case, bench.variant))
