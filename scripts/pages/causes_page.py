@@ -19,6 +19,10 @@ which inputs the kernel is for, on inputs that are hard for the operation.
 The likeliest are tried first: by what an operator's changes of such a place were worth before, by what the failing run
 marks, and by how natural a change makes the text, to a language model of right kernels and of the source itself.
 
+Changes are of the source and the headers beside it. Where none of these mends the kernel, headers that only an include
+path leads to are looked at as well, those of which the compiler made the most of it; where it made most of a kernel of
+such headers, less is tried before that.
+
 - **proven**: with this change, and nothing else, everything that ran is right; no change elsewhere does as well, what
   it puts in belongs to one place alone, and with it the kernel does no more than it must. Or the run itself is the
   proof: what the compiler, ptxas or the launch refuses.
@@ -35,7 +39,7 @@ marks, and by how natural a change makes the text, to a language model of right 
   kernel overflows on large inputs with it, and as it stands does not; or blocks no longer share their work with it; or
   more of what is stored in shared memory is stored again before anybody reads it; or what it orders is ordered in
   another function as well; or its line stands alone at its end of shared memory, where several lines stand at the
-  other, which could all be wrong alike.
+  other, which could all be wrong alike; or changes beside it were left out, as each takes a compilation of its own.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
