@@ -385,3 +385,30 @@ def test_a_width_is_what_the_function_divides_for_a_number_of_one_of_its_kernels
     symbols = {name: str(terms.text(term)) for name, term in means.items()}
     assert symbols["heads"] == "H"
     assert symbols["width"] in ("D * H", "H * D")
+
+
+KEPT = """
+__global__ void first(float* a, FROM float* b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { a[i] = 2.0f; a[i] = a[i] + b[i]; }
+}
+__global__ void second(const float* a, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a[i] + 1.0f;
+}
+void run(float* u, const float* v, float* y, int n) {
+    BODY
+    second<<<(n + 127) / 128, 128>>>(u, y, n);
+}
+"""
+
+
+def test_what_a_kernel_writes_before_it_reads_it_is_handed_on(tmp_path):
+    found = whole(tmp_path, "first<<<(n + 127) / 128, 128>>>(u, v, n);", KEPT.replace("FROM", "const"))
+    assert [one.name for one in found.parameters if one.pointer] == ["v", "y"]
+
+
+@pytest.mark.parametrize("body", ["a[i] = 2.0f; a[i] = a[i] + b[i];", "float x = b[i]; a[i] = x;"])
+def test_what_it_reads_through_another_pointer_is_not(tmp_path, body):
+    text = KEPT.replace("FROM", "").replace("a[i] = 2.0f; a[i] = a[i] + b[i];", body)
+    assert whole(tmp_path, "first<<<(n + 127) / 128, 128>>>(u, u, n);", text) is None

@@ -271,7 +271,7 @@ def _card_or_tried(
         assumed += (ran,) * bool(nearest.seen)
         assumed += (taken,) * bool(taken)
         refused = not_derived(error.drafted, source.path, assumed, stages_of(kernel), question)
-        refused.unfit = first if nearest.telling else ""
+        refused.unfit = operations[0] if nearest.telling else ""
         raise refused from None
 
 

@@ -90,6 +90,7 @@ class _Given:
 
 
 def _given(host: HostRead, function: str) -> _Given:
+    """What the first caller gives the numbers of a function."""
     for run in host.runs:
         for one in run.launches:
             if one.function == function:

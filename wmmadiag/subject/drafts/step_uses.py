@@ -68,10 +68,13 @@ def _note_step(step: Step, uses: Sequence[ParameterUse]) -> None:
             members = [one for one in used.members if one.offset == parameter.offset] if used is not None else []
             if struct and used is not None and used.members and not members:
                 continue  # a kernel is handed all of a struct, and leaves this member alone
+            own_first = len(members) == 1 and members[0].written_first
+            known_before = step.uses.get(id(value.buffer))
             use = step.uses.setdefault(id(value.buffer), _Use())
+            # What is read through another pointer is read first, perhaps.
+            use.written_first = own_first and (known_before is None or known_before.written_first)
             step.parameters.setdefault(id(value.buffer), parameter)
             # What is not followed may be done.
-            use.written_first |= len(members) == 1 and members[0].written_first
             known = bool(members) and all(one.pointer for one in members)
             use.read |= any(one.read or one.added for one in members) if known else True
             use.written |= any(one.written or one.added for one in members) if known else not parameter.const
