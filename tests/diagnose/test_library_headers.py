@@ -169,4 +169,4 @@ def test_an_include_path_below_the_source_with_more_than_a_project_has_is_a_libr
     tree = read_tree('#include "near.cuh"\n#include <h0.cuh>\n', str(source), [folder], lambda _: False)
     assert len(tree.headers) == (count + 1 if own else 1)
     assert len(tree.outside) == (0 if own else count)
-    assert [Path(one).name for one in tree.headers][0] == "near.cuh"
+    assert next(Path(one).name for one in tree.headers) == "near.cuh"

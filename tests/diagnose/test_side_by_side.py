@@ -129,3 +129,14 @@ def test_what_a_run_never_came_to_is_told_by_what_ended_it() -> None:
     assert told("executed", "") == "read of 4 bytes out of bounds of global memory, 196 bytes past the end of z"
     assert not told("access", "x[4..7]") and not told("executed", "x[0]")  # the runs differ before that
     assert not told("executed", "", problem=None) and not told("executed", "", compilation=None)
+
+
+def test_a_run_that_an_access_ends_is_compared_as_far_as_it_came(tmp_path: Path) -> None:
+    # What the broken kernel would have done after it, a barrier and a store, is no difference.
+    broken = SOURCE.replace("s[t] = x[t];", "s[t] = x[t] + s[t + 4096 * (t > 60)];")
+    found = between(tmp_path, broken, SOURCE.replace("s[t] = x[t];", "s[t] = x[t] + s[t ^ 1] * 0.0f;"))
+    assert found is not None
+    assert (found.what, found.place.line, found.space) == ("access", 4, "shared"), found
+    ahead = SOURCE.replace("s[t] = x[t];", "if (t > 60) y[t + 999999] = 1.0f;\n    s[t] = x[t];")
+    other = between(tmp_path, ahead, SOURCE.replace("s[t] = x[t];", "\n    s[t] = x[t];"))
+    assert other is None or (other.what == "executed" and other.after == ""), other

@@ -15,7 +15,7 @@ from wmmadiag.diagnose.describe import described, so_far
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
 from wmmadiag.diagnose.evidence import asked_of, clean, traced
 from wmmadiag.diagnose.examined import Examined
-from wmmadiag.diagnose.library_headers import before_headers, with_headers
+from wmmadiag.diagnose.library_headers import before_headers, is_of_headers, with_headers
 from wmmadiag.diagnose.mending import look_for_mends
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.telling import most_telling
@@ -146,8 +146,8 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
     found.ledger, found.ahead = Ledger(effort), ahead
     found.traced, found.untraced = traced(bench, baseline[failing.name])
     with _told_if_interrupted(found):
-        if not bench.card.own_headers:
-            found.ledger = Ledger(before_headers(found, effort))
+        found.of_headers = is_of_headers(found)
+        found.ledger = Ledger(before_headers(effort) if found.of_headers else effort)
         try:
             look_for_mends(found, cases, threads, tell)
         finally:

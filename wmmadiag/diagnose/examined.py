@@ -37,6 +37,7 @@ class Examined:
     ledger: Ledger = field(default_factory=lambda: Ledger(effort_named(DEFAULT)))  # of the search
     sources: Mapping[str, Source] = field(default_factory=dict)  # the files as they stand, by path
     ahead: KnownAhead | None = None  # changes of these files that are listed beside the search
+    of_headers: bool = False  # whether most of the kernel is of headers in which nothing was tried
     passed_over: int = 0  # rivals of what mends that were not tried, since each is a dear compilation of its own
     problem: str = ""  # why nothing could be tried, or ""
 

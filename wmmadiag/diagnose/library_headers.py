@@ -28,11 +28,16 @@ def with_headers(found: Examined) -> Card | None:
     return replace(found.bench.card, own_headers=tuple(keys)) if keys else None
 
 
-def before_headers(found: Examined, effort: Effort) -> Effort:
-    """How much is tried of the user's own files first: little where most of a kernel is of headers."""
-    outside = _lines(found).total()
-    own = len(compiled_lines(found.run)) - outside
-    return min(effort, EFFORTS["quick"], key=lambda one: one.changes) if outside > own else effort
+def before_headers(effort: Effort) -> Effort:
+    """How much is tried of the user's own files first where most of a kernel is of headers."""
+    return replace(min(effort, EFFORTS["quick"], key=lambda one: one.changes), name=effort.name)
+
+
+def is_of_headers(found: Examined) -> bool:
+    """Whether the compiler made most of a kernel of headers that only an include path leads to, none of which may be
+    changed yet."""
+    outside = 0 if found.bench.card.own_headers else _lines(found).total()
+    return 2 * outside > len(compiled_lines(found.run))
 
 
 def _lines(found: Examined) -> Counter[str]:

@@ -87,8 +87,7 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield f"it is wrong in {where}, which no case asks for"
     if best.frail:
         yield best.frail
-    if found.passed_over:
-        yield f"{found.passed_over:,} changes beside it were not tried, as each takes a compilation of its own"
+    yield from _untried(found)
     if best.unfit:
         yield f"it is wrong in {best.unfit}, which no case asks for"
     yield from best.waste
@@ -96,6 +95,14 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         if lines := other_end_in_several(first, best.runs[0], found.sources, best.texts):
             yield f"{listed(lines)} meet this line in shared memory: they may be what is wrong, all alike"
         yield from _more_than_needed(found.sources, first, best)
+
+
+def _untried(found: Examined) -> Iterator[str]:
+    """What might mend it as well, and was not tried."""
+    if found.of_headers:
+        yield "most of the kernel is of headers, of which nothing was tried: one of them may be what is wrong"
+    if found.passed_over:
+        yield f"{found.passed_over:,} changes beside it were not tried, as each takes a compilation of its own"
 
 
 def _by_its_text(sources: Mapping[str, Source], ranked: Ranked) -> Iterator[str]:
