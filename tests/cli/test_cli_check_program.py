@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from wmmadiag.cli import check_program
-from wmmadiag.cli.check_program import ProgramCheck, _has_its_numbers, lines
+from wmmadiag.cli.check_program import ProgramCheck, _has_its_numbers
 from wmmadiag.cli.main import main
+from wmmadiag.cli.program_words import lines
 from wmmadiag.gate.task import Task, TaskOutcome
 from wmmadiag.programs.cards import has_main
 from wmmadiag.programs.run import ProgramFinding, ProgramResult
@@ -162,6 +163,12 @@ def test_a_program_that_chooses_the_word_for_wrong_makes_a_kernel_wrong(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("status", "launched", "clears"), [(0, "k2<4>", True), (0, "k1", False), (1, "k2", False)])
+def test_a_program_clears_a_kernel_that_it_launches_and_finds_no_fault_with(status, launched, clears):
+    result = ProgramResult(status, launches=1, captured=[{"kernel": launched}])
+    assert ProgramCheck(Path("k.cu"), result).clears("k2") is clears
+
+
 def test_a_program_that_looks_at_a_part_of_the_result_makes_no_kernel_right(tmp_path, capsys):
     path = tmp_path / "scramble.cu"
     path.write_text(SOURCE.replace("STATUS", "return 1").replace("unsigned i = 0; i < 100", "unsigned i = 0; i < 10"))

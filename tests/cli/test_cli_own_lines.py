@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.cli.check_program import ProgramCheck, lines
+from wmmadiag.cli.check_program import ProgramCheck
 from wmmadiag.cli.own_lines import _speaks_of
+from wmmadiag.cli.program_words import lines
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.gate.task import Task, TaskOutcome
 from wmmadiag.programs import run

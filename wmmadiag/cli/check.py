@@ -140,11 +140,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _tells_nothing(outcome: TaskOutcome, own_main: bool, programs: Sequence[ProgramCheck]) -> bool:
     """Whether what lies beside a kernel was not judged: a guess at it is of no use where its main has run. What there
     was no time for is not passed over: whether all is right would hang on the clock. Nor is what seems another version
-    of a kernel that is right, unless its program comes to its end and finds no fault with it."""
+    of a kernel that is right, unless its program launches it, comes to its end and finds no fault."""
     if not outcome.beside or outcome.left:
         return False
     if outcome.doubted:
-        return any(one.path == outcome.task.path and one.passed and not one.code for one in programs)
+        named = str(outcome.task.options["entry"])
+        of_it = [one for one in programs if one.path == outcome.task.path]
+        return any(one.clears(named) for one in of_it)
     if outcome.differs:
         return own_main
     return bool(outcome.error) or (own_main and outcome.code == UndecidedError.exit_code)
@@ -173,7 +175,7 @@ def _print_program(
     programs: list[ProgramCheck], judged: TaskOutcome, args: argparse.Namespace, console: Console
 ) -> None:
     """What the last of these did, with what the source alone led to; what was told of another kernel once alone."""
-    from wmmadiag.cli.check_program import lines
+    from wmmadiag.cli.program_words import lines
 
     *before, last = programs
     again = any(one.own is last.own and one.path == last.path for one in before)

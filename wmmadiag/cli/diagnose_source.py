@@ -75,7 +75,8 @@ def _not_right(outcomes: Sequence[TaskOutcome], codes: Sequence[int]) -> str:
 
 def _by_its_main(path: Path, args: argparse.Namespace, outcome: TaskOutcome) -> tuple[list[str], int]:
     """What the source's own main says, in lines, and the exit code of both; no lines where it has none."""
-    from wmmadiag.cli.check_program import check_program, lines
+    from wmmadiag.cli.check_program import check_program
+    from wmmadiag.cli.program_words import lines
     from wmmadiag.programs.cards import has_main
 
     if not has_main(path):
