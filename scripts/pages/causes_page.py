@@ -39,7 +39,8 @@ such headers, less is tried before that.
   kernel overflows on large inputs with it, and as it stands does not; or blocks no longer share their work with it; or
   more of what is stored in shared memory is stored again before anybody reads it; or what it orders is ordered in
   another function as well; or its line stands alone at its end of shared memory, where several lines stand at the
-  other, which could all be wrong alike; or changes beside it were left out, as each takes a compilation of its own.
+  other, which could all be wrong alike; or changes beside it were left out, as each takes a compilation of its own; or
+  most of the kernel is of headers of an include path, in which nothing was tried.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
